@@ -1,0 +1,34 @@
+#include <tapehead/core/error.h>
+#include <tapehead/core/scope.h>
+
+namespace tapehead {
+
+std::string_view to_string(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::shape: return "shape";
+    case ErrorKind::index: return "index";
+    case ErrorKind::dtype: return "dtype";
+    case ErrorKind::value: return "value";
+    case ErrorKind::state: return "state";
+    case ErrorKind::io: return "io";
+    case ErrorKind::out_of_memory: return "out_of_memory";
+  }
+  return "unknown";
+}
+
+namespace {
+
+std::string compose(std::string_view operation, std::string_view message) {
+  std::string text(operation);
+  text += ": ";
+  text += message;
+  if (const std::string& path = ModuleScope::path(); !path.empty()) text += " [in " + path + "]";
+  return text;
+}
+
+}  // namespace
+
+Error::Error(ErrorKind kind, std::string_view operation, std::string_view message)
+    : std::runtime_error(compose(operation, message)), kind_(kind) {}
+
+}  // namespace tapehead

@@ -1,0 +1,51 @@
+// Errors. Every failure of the library is one of these kinds, thrown before anything was changed:
+// the tape, the tensors and the process stay usable.
+//
+// The text always reads "operation: what was got: the rule that was broken", and ends with the
+// module path when the call was made inside a module ("in blocks.0.attn").
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tapehead {
+
+enum class ErrorKind { shape, index, dtype, value, state, io, out_of_memory };
+
+/// "shape", "index", "dtype", "value", "state", "io" or "out_of_memory".
+std::string_view to_string(ErrorKind kind);
+
+/// Base of all errors that the library throws on purpose.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, std::string_view operation, std::string_view message);
+  ErrorKind kind() const { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+/// One class a kind, so that callers can catch exactly what they can handle.
+template <ErrorKind K>
+class ErrorOf : public Error {
+ public:
+  ErrorOf(std::string_view operation, std::string_view message) : Error(K, operation, message) {}
+};
+
+/// Operands' shapes do not fit each other, or the shape asked for is impossible.
+using ShapeError = ErrorOf<ErrorKind::shape>;
+/// A dim or a position is out of range.
+using IndexError = ErrorOf<ErrorKind::index>;
+/// The operation does not take this element type.
+using DTypeError = ErrorOf<ErrorKind::dtype>;
+/// An argument is not allowed whatever the tensors hold.
+using ValueError = ErrorOf<ErrorKind::value>;
+/// The call comes at a time when it is not allowed (closed tape, freed record, stale tensor...).
+using StateError = ErrorOf<ErrorKind::state>;
+/// A file could not be read or written.
+using IoError = ErrorOf<ErrorKind::io>;
+/// An allocation failed or would pass the memory limit.
+using OutOfMemoryError = ErrorOf<ErrorKind::out_of_memory>;
+
+}  // namespace tapehead

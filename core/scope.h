@@ -1,0 +1,39 @@
+// The module path: which module is running on this thread, as dotted names ("blocks.0.attn").
+// Nodes and errors carry it. Entering a scope is cheap (an interned string), so modules always do.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tapehead {
+
+/// While it lives, operations on this thread are recorded under `name`, below the enclosing scope.
+/// An empty name adds nothing, so that an unnamed root module has no level of its own.
+class ModuleScope {
+ public:
+  explicit ModuleScope(std::string_view name);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+  /// The current path; the reference stays valid for the life of the process (paths are interned).
+  static const std::string& path();
+
+  /// Restores a recorded path while it lives: the reverse walk runs each rule in the scope of the
+  /// operation that it differentiates.
+  class Restore {
+   public:
+    explicit Restore(const std::string& interned_path);
+    ~Restore();
+    Restore(const Restore&) = delete;
+    Restore& operator=(const Restore&) = delete;
+
+   private:
+    const std::string* previous_;
+  };
+
+ private:
+  const std::string* previous_;
+};
+
+}  // namespace tapehead

@@ -1,0 +1,92 @@
+// Shapes and strides: short lists of 64-bit sizes, held inline so that making one never allocates.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tapehead {
+
+/// A list of at most max_rank integers: the sizes of a tensor, its strides in elements, or a list
+/// of dims. Plain value; more entries than max_rank are a ShapeError.
+class Dims {
+ public:
+  static constexpr int max_rank = 16;
+
+  Dims() = default;
+  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  explicit Dims(std::span<const std::int64_t> values);
+  Dims(std::int64_t count, std::int64_t value);
+  Dims(const Dims& other) { copy_from(other); }
+  Dims& operator=(const Dims& other) {
+    copy_from(other);
+    return *this;
+  }
+
+  int rank() const { return rank_; }
+  bool empty() const { return rank_ == 0; }
+  std::int64_t operator[](std::int64_t i) const { return values_[static_cast<std::size_t>(i)]; }
+  std::int64_t& operator[](std::int64_t i) { return values_[static_cast<std::size_t>(i)]; }
+  const std::int64_t* begin() const { return values_.data(); }
+  const std::int64_t* end() const { return values_.data() + rank_; }
+  std::int64_t* begin() { return values_.data(); }
+  std::int64_t* end() { return values_.data() + rank_; }
+  std::int64_t back() const { return values_[static_cast<std::size_t>(rank_ - 1)]; }
+
+  void push_back(std::int64_t value);
+  void insert(std::int64_t position, std::int64_t value);
+  void erase(std::int64_t position);
+  operator std::span<const std::int64_t>() const { return {begin(), end()}; }
+  bool operator==(const Dims& other) const;
+
+ private:
+  // Copies only the entries in use: a rank-2 shape moves 16 bytes, not 128.
+  void copy_from(const Dims& other) {
+    rank_ = other.rank_;
+    for (int i = 0; i < rank_; ++i)
+      values_[static_cast<std::size_t>(i)] = other.values_[static_cast<std::size_t>(i)];
+  }
+
+  int rank_ = 0;
+  std::array<std::int64_t, max_rank> values_;
+};
+
+using Shape = Dims;
+using Strides = Dims;
+
+/// "(2, 3)"; "()" for a 0-d shape.
+std::string to_string(const Dims& dims);
+
+/// Number of elements: the product of the sizes; 1 for "()". The shape has been checked.
+std::int64_t numel(const Shape& shape);
+
+/// Throws unless `shape` can exist: no negative size (ValueError), and a count of elements times
+/// `element_size` bytes below 2^63, zero sizes included (ShapeError).
+void check_shape(std::string_view operation, const Shape& shape, std::size_t element_size);
+
+/// Strides of the row-major layout of `shape`. A dim of size 0 counts as 1, as everywhere.
+Strides contiguous_strides(const Shape& shape);
+
+/// Whether `strides` walk `shape` in row-major order without gaps. Dims of size 1 do not matter.
+bool is_contiguous(const Shape& shape, const Strides& strides);
+
+/// The shape that a and b broadcast to under NumPy's rules; ShapeError naming `operation` and the
+/// operands when they do not fit.
+Shape broadcast_shapes(std::string_view operation, const Shape& a, const Shape& b,
+                       std::string_view a_name = "a", std::string_view b_name = "b");
+
+/// Strides that read a tensor of `shape` and `strides` as if it had been expanded to `to`
+/// (stride 0 where a size is repeated). `shape` broadcasts to `to`.
+Strides expanded_strides(const Shape& shape, const Strides& strides, const Shape& to);
+
+/// A dim in [-rank, rank) made non-negative; a 0-d tensor takes 0 and -1. IndexError otherwise.
+std::int64_t normalize_dim(std::string_view operation, std::int64_t dim, int rank);
+
+/// Dims made non-negative, in the order given; ValueError when one occurs twice. An empty list
+/// means all dims.
+Dims normalize_dims(std::string_view operation, const Dims& dims, int rank);
+
+}  // namespace tapehead
