@@ -1,0 +1,72 @@
+// Storage: the bytes behind one or more tensors, with what the books need to know of them.
+//
+// Ids only grow and are never used twice in a process. Every write to values that already existed
+// bumps the version, which is how a stale saved tensor is found. Handles may be copied and dropped
+// on any thread; writing while another thread reads is the caller's race.
+#pragma once
+
+#include <tapehead/core/intrusive.h>
+#include <tapehead/core/memory.h>
+#include <tapehead/core/pool.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tapehead {
+
+/// What a storage is for. Results start as transient and become saved or gradient when the tape
+/// keeps them for that.
+enum class Category : std::uint8_t {
+  transient,
+  parameter,
+  input,
+  saved,
+  gradient,
+  optimizer_state,
+  constant,
+};
+
+/// "transient", "parameter", "input", "saved", "gradient", "optimizer_state" or "constant".
+std::string_view to_string(Category category);
+
+class Storage final : public RefCounted, public Pooled {
+ public:
+  /// Uninitialised memory of `bytes` (none in a dry run). `operation` is a string that lives as
+  /// long as the process; it names the maker in OutOfMemoryError, here and in later lists.
+  Storage(const char* operation, std::size_t bytes, Category category);
+  ~Storage();
+
+  std::uint64_t id() const { return id_; }
+  std::size_t bytes() const { return bytes_; }
+  std::size_t reserved_bytes() const { return block_.reserved; }
+  const char* operation() const { return operation_; }
+  bool is_dry() const { return dry_account_ != nullptr; }
+
+  /// Null in a dry run.
+  std::byte* data() const { return static_cast<std::byte*>(block_.data); }
+
+  std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  void bump_version() { version_.fetch_add(1, std::memory_order_acq_rel); }
+
+  Category category() const { return category_.load(std::memory_order_relaxed); }
+  void set_category(Category category) { category_.store(category, std::memory_order_relaxed); }
+
+ private:
+  const std::uint64_t id_;
+  const std::size_t bytes_;
+  const char* const operation_;
+  std::atomic<std::uint64_t> version_{0};
+  std::atomic<Category> category_;
+  detail::Block block_;
+  std::shared_ptr<MemoryAccount> dry_account_;
+};
+
+using StoragePtr = IntrusivePtr<Storage>;
+
+/// " Largest live storages: ..." for error texts; empty when none is large.
+std::string describe_largest_storages();
+
+}  // namespace tapehead
