@@ -1,0 +1,53 @@
+#include <tapehead/core/error.h>
+#include <tapehead/core/parallel.h>
+
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+namespace tapehead {
+namespace {
+
+std::atomic<int> process_threads{0};           // 0: not set, use the cores
+constinit thread_local int thread_budget = 0;  // 0: none
+
+}  // namespace
+
+int num_threads() {
+  if (thread_budget > 0) return thread_budget;
+  const int set = process_threads.load(std::memory_order_relaxed);
+  return set > 0 ? set : omp_get_num_procs();
+}
+
+void set_num_threads(int count) {
+  if (count <= 0)
+    throw ValueError("set_num_threads", std::to_string(count) + " threads: must be positive");
+  process_threads.store(count, std::memory_order_relaxed);
+}
+
+ThreadBudget::ThreadBudget(int count) : previous_(thread_budget) {
+  if (count <= 0)
+    throw ValueError("ThreadBudget", std::to_string(count) + " threads: must be positive");
+  thread_budget = count;
+}
+
+ThreadBudget::~ThreadBudget() { thread_budget = previous_; }
+
+void parallel_for(std::int64_t count, std::int64_t grain,
+                  FunctionRef<void(std::int64_t, std::int64_t)> body) {
+  if (count <= 0) return;
+  const std::int64_t useful = (count + grain - 1) / std::max<std::int64_t>(grain, 1);
+  const auto threads = static_cast<int>(std::min<std::int64_t>(num_threads(), useful));
+  if (threads <= 1 || omp_in_parallel()) return body(0, count);
+#pragma omp parallel num_threads(threads)
+  {
+    // The team may be smaller than asked for.
+    const std::int64_t team = omp_get_num_threads(), member = omp_get_thread_num();
+    const std::int64_t begin = count * member / team, end = count * (member + 1) / team;
+    if (begin < end) body(begin, end);
+  }
+}
+
+}  // namespace tapehead

@@ -1,0 +1,140 @@
+// Tensor: a light handle to a strided window on a storage.
+//
+// Copying a Tensor copies the handle; views share the storage. Values never change under a handle
+// but by the named writers (fill_, copy_, optimizers), each of which bumps the storage's version.
+// A handle may be read on many threads at once; one thread writes while nobody reads.
+//
+// What a tensor is to the tapes is one of four:
+//   constant   it was made from data, or under Tape::Pause, or by detach(): no gradient flows
+//   leaf       parameter(t): a gradient can be asked for; operations never write to it
+//   recorded   an operation put it on an open tape: two integers (tape serial, value index)
+//   untracked  it was computed from a leaf while no tape was open; using it under a tape is a
+//              StateError, for its gradient would be lost without a word
+#pragma once
+
+#include <tapehead/core/dtype.h>
+#include <tapehead/core/error.h>
+#include <tapehead/core/shape.h>
+#include <tapehead/core/storage.h>
+#include <tapehead/core/view.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tapehead {
+
+/// Where on a tape a recorded tensor stands. Serial 0: on none.
+struct Stamp {
+  std::uint64_t tape = 0;
+  std::uint32_t value = 0;
+};
+
+namespace detail {
+
+enum class Tracking : std::uint8_t { constant, leaf, recorded, untracked };
+
+struct TensorImpl final : RefCounted, Pooled {
+  StoragePtr storage;
+  Shape shape;
+  Strides strides;
+  std::int64_t offset = 0;  // in elements
+  Stamp stamp;
+  DType dtype = DType::f32;
+  Tracking tracking = Tracking::constant;
+  std::shared_ptr<const std::string> name;
+};
+
+}  // namespace detail
+
+class Tensor {
+ public:
+  /// Undefined: holds nothing; only defined(), assignment and destruction are allowed.
+  Tensor() = default;
+  explicit Tensor(detail::TensorImpl* impl) : impl_(impl) {}
+
+  bool defined() const { return static_cast<bool>(impl_); }
+  const Shape& shape() const { return impl_->shape; }
+  const Strides& strides() const { return impl_->strides; }
+  /// Size of one dim, which may be negative (from the end). IndexError.
+  std::int64_t size(std::int64_t dim) const;
+  int rank() const { return impl_->shape.rank(); }
+  std::int64_t numel() const { return tapehead::numel(impl_->shape); }
+  DType dtype() const { return impl_->dtype; }
+  std::int64_t offset() const { return impl_->offset; }
+  const StoragePtr& storage() const { return impl_->storage; }
+  bool is_contiguous() const { return tapehead::is_contiguous(shape(), strides()); }
+
+  bool is_leaf() const { return impl_->tracking == detail::Tracking::leaf; }
+  /// Leaf, or computed from one: a gradient flows through it or would have.
+  bool requires_grad() const { return impl_->tracking != detail::Tracking::constant; }
+
+  /// The same values as a constant: shares the storage, cuts the tape. Free.
+  Tensor detach() const;
+
+  /// The only element, converted to T. ShapeError unless numel() == 1; StateError in a dry run.
+  template <class T = double>
+  T item() const;
+  /// All elements in logical row-major order, converted to T. StateError in a dry run.
+  template <class T = double>
+  std::vector<T> to_vector() const;
+
+  /// What a kernel sees. StateError for a tensor made in a dry run: it has no bytes.
+  View view() const;
+
+  /// The name shown in graphs and errors; empty when none was given. Parameters get theirs from
+  /// their module. Set before the tensor is shared with other threads.
+  std::string_view name() const;
+  void set_name(std::string name);
+
+  detail::TensorImpl* impl() const { return impl_.get(); }
+  /// Whether both are handles to the same tensor (not merely equal values).
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+
+ private:
+  IntrusivePtr<detail::TensorImpl> impl_;
+};
+
+/// "f32 (2, 3)": dtype and shape, as errors quote operands.
+std::string describe(const Tensor& tensor);
+
+/// An uninitialised row-major tensor. `operation` is a string that lives as long as the process; it
+/// names who asked in errors. ValueError or ShapeError for an impossible shape, OutOfMemoryError.
+Tensor empty(const char* operation, const Shape& shape, DType dtype,
+             Category category = Category::transient);
+
+/// Makes a leaf of a floating constant: takes the tensor over as the parameter's own (sole owner of
+/// its storage, else StateError: somebody else could write to it or keep it alive unseen). A
+/// non-contiguous tensor is taken as it is. DTypeError unless floating.
+Tensor parameter(Tensor values);
+
+/// A row-major tensor of the elements in `values` (row-major order). ShapeError unless their number
+/// is that of `shape`.
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Shape& shape, DType dtype = dtype_of<T>);
+
+/// A handle that shares `x`'s storage with other sizes, strides and offset (in elements, absolute).
+/// The result is a constant until an operation records it. For view operations; nothing is checked.
+Tensor alias(const Tensor& x, const Shape& shape, const Strides& strides, std::int64_t offset);
+
+/// A result buffer for an operation that can work in place: x's own buffer as a new constant tensor
+/// when `x` is its only owner (no other handle, not saved by a tape, no leaf), is contiguous, has
+/// this dtype and element count, and exists on the same side of the dry run; else undefined.
+/// Call it on a by-value argument that the caller moved in.
+Tensor donate(const Tensor& x, const Shape& shape, DType dtype);
+
+/// donate, or a fresh buffer of that shape and dtype.
+Tensor donate_or_empty(const char* operation, const Tensor& x, const Shape& shape, DType dtype);
+
+/// Throws DTypeError unless the tensor is floating; `operand` is its name in the text.
+void check_floating(std::string_view operation, std::string_view operand, const Tensor& x);
+/// Throws DTypeError unless the tensor has this dtype.
+void check_dtype(std::string_view operation, std::string_view operand, const Tensor& x,
+                 DType wanted);
+/// Throws DTypeError unless both have one dtype.
+void check_same_dtype(std::string_view operation, const Tensor& a, const Tensor& b,
+                      std::string_view a_name = "a", std::string_view b_name = "b");
+
+}  // namespace tapehead
