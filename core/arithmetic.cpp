@@ -1,0 +1,106 @@
+#include <tapehead/core/arithmetic.h>
+#include <tapehead/core/dry_run.h>
+#include <tapehead/core/record.h>
+
+namespace tapehead {
+namespace {
+
+constexpr std::int64_t grain = 16384;  // elements below which a second thread does not pay
+
+}  // namespace
+
+Tensor filled(const char* operation, const Shape& shape, DType dtype, double value,
+              Category category) {
+  Tensor result = empty(operation, shape, dtype, category);
+  launch([&] {
+    visit_any(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      T* data = result.view().as<T>();
+      const T element = static_cast<T>(value);
+      parallel_for(result.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
+        std::fill(data + begin, data + end, element);
+      });
+    });
+  });
+  return result;
+}
+
+Tensor copied(const char* operation, const Tensor& x) {
+  Tensor result = empty(operation, x.shape(), x.dtype());
+  launch([&] { copy_values(result.view(), x.view()); });
+  return result;
+}
+
+void copy_values(const View& to, const View& from) {
+  const auto loop = merge_dims<2>(to.shape, {&to.strides, &from.strides});
+  visit_any(to.dtype, [&](auto to_zero) {
+    visit_any(from.dtype, [&](auto from_zero) {
+      using To = decltype(to_zero);
+      using From = decltype(from_zero);
+      const std::int64_t to_step = loop.inner_stride(0), from_step = loop.inner_stride(1);
+      parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
+        To* t = to.as<To>() + offsets[0];
+        const From* f = from.as<const From>() + offsets[1];
+        if (to_step == 1 && from_step == 1) {
+          std::transform(f, f + count, t, [](From value) { return static_cast<To>(value); });
+        } else {
+          for (std::int64_t i = 0; i < count; ++i)
+            t[i * to_step] = static_cast<To>(f[i * from_step]);
+        }
+      });
+    });
+  });
+}
+
+void add_into(const View& to, const View& from) {
+  const auto loop = merge_dims<2>(to.shape, {&to.strides, &from.strides});
+  visit_floating(to.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t to_step = loop.inner_stride(0), from_step = loop.inner_stride(1);
+    parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
+      T* t = to.as<T>() + offsets[0];
+      const T* f = from.as<const T>() + offsets[1];
+      if (to_step == 1 && from_step == 1) {
+        for (std::int64_t i = 0; i < count; ++i) t[i] += f[i];
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) t[i * to_step] += f[i * from_step];
+      }
+    });
+  });
+}
+
+void scale_in_place(const View& x, double factor) {
+  const auto loop = merge_dims<1>(x.shape, {&x.strides});
+  visit_floating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t step = loop.inner_stride(0);
+    parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
+      T* data = x.as<T>() + offsets[0];
+      for (std::int64_t i = 0; i < count; ++i) data[i * step] *= static_cast<T>(factor);
+    });
+  });
+}
+
+bool is_exclusive(const Tensor& x) {
+  if (x.impl()->use_count() != 1 || x.storage()->use_count() != 1 || x.is_leaf()) return false;
+  for (int i = 0; i < x.rank(); ++i)
+    if (x.shape()[i] > 1 && x.strides()[i] == 0) return false;
+  return true;
+}
+
+namespace {
+
+struct AccumulateNode final : Node {
+  AccumulateNode() : Node("accumulate") {}
+  Grads backward(Tensor g, const Wanted&) override { return {g, g}; }
+};
+
+}  // namespace
+
+Tensor accumulate(const Tensor& a, const Tensor& b) {
+  Tensor y = copied("accumulate", a);
+  launch([&] { add_into(y.view(), b.view()); });
+  return record<AccumulateNode>(y, {&a, &b}, [](AccumulateNode&) {});
+}
+
+}  // namespace tapehead

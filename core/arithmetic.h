@@ -1,0 +1,33 @@
+// The little arithmetic that the tape itself needs: filling, copying, and summing gradients where a
+// value was used more than once. Everything else is an operation and lives in ops/.
+#pragma once
+
+#include <tapehead/core/tensor.h>
+
+namespace tapehead {
+
+/// A row-major tensor with every element `value` (converted to dtype).
+Tensor filled(const char* operation, const Shape& shape, DType dtype, double value,
+              Category category = Category::transient);
+
+/// A row-major copy of the values of `x`, as a constant.
+Tensor copied(const char* operation, const Tensor& x);
+
+/// Writes the values of `from` into `to`: equal shapes, any strides and dtypes; `to` has no two
+/// elements in one place and does not overlap `from`. The caller bumps the version where it must.
+void copy_values(const View& to, const View& from);
+
+/// to += from, element by element; the rules of copy_values, and one floating dtype.
+void add_into(const View& to, const View& from);
+
+/// x *= factor, for floating x without two elements in one place.
+void scale_in_place(const View& x, double factor);
+
+/// True when no other handle, view or tape can see the tensor's values, so that its owner may write
+/// to it: sole handle, sole user of its storage, no leaf, no two elements in one place.
+bool is_exclusive(const Tensor& x);
+
+/// a + b of one shape and dtype as a recorded operation: how fan-in adds up under create_graph.
+Tensor accumulate(const Tensor& a, const Tensor& b);
+
+}  // namespace tapehead

@@ -1,0 +1,77 @@
+// Graph: a snapshot of a tape as plain data. It owns everything that it names and survives the
+// tape. Ids count from 0 inside each graph, so equal tapes give equal graphs.
+//
+// Three words, never mixed: a value is *produced* by a node, *saved* for the backward pass by a
+// slot, and its storage is *live* while it is allocated. Bytes are counted by unique storage.
+#pragma once
+
+#include <tapehead/core/dtype.h>
+#include <tapehead/core/shape.h>
+#include <tapehead/core/storage.h>
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tapehead {
+
+struct Graph {
+  struct Attribute {
+    std::string name;
+    std::variant<bool, std::int64_t, double, std::string> value;
+    bool operator==(const Attribute&) const = default;
+  };
+
+  struct Storage {
+    std::int64_t bytes = 0;  ///< requested
+    Category category = Category::transient;
+    bool operator==(const Storage&) const = default;
+  };
+
+  /// A tensor that the tape met: a leaf, a constant, a result, or something saved beside them.
+  struct Value {
+    std::string name;  ///< empty when it has none
+    DType dtype = DType::f32;
+    Shape shape;
+    Strides strides;          ///< in elements
+    std::int64_t offset = 0;  ///< in elements
+    std::int64_t storage = 0;
+    std::int64_t producer = -1;  ///< the node that made it, -1 when it was not made on this tape
+    bool leaf = false;
+    bool operator==(const Value&) const = default;
+  };
+
+  struct Node {
+    std::string operation;
+    std::string module;  ///< dotted path; empty outside any module
+    std::vector<Attribute> attributes;
+    std::vector<std::int64_t> inputs;
+    std::int64_t output = 0;
+    std::int64_t flops = 0;  ///< of matrix products in the forward computation
+    bool operator==(const Node&) const = default;
+  };
+
+  struct SavedSlot {
+    std::int64_t node = 0;
+    std::string slot;
+    std::string reason;
+    std::vector<std::int64_t> for_inputs;  ///< the inputs whose wanted gradients read it
+    std::int64_t value = 0;
+    bool operator==(const SavedSlot&) const = default;
+  };
+
+  std::vector<Storage> storages;
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<SavedSlot> saved;
+  bool operator==(const Graph&) const = default;
+
+  /// Bytes of the distinct storages that saved slots keep, and that are not parameters or inputs:
+  /// the activations. What the backward pass costs in memory.
+  std::int64_t saved_activation_bytes() const;
+  /// Bytes of all distinct storages that saved slots keep.
+  std::int64_t saved_bytes() const;
+};
+
+}  // namespace tapehead

@@ -1,0 +1,167 @@
+// Node: one recorded operation, with the tensors that its backward rule will need.
+//
+// An operation derives from Node, declares each saved tensor as a member that registers itself, and
+// writes its rule. The rule is written with operations, so it can be recorded and differentiated
+// again. A node has one output: operations with several results are composed (split is narrows).
+//
+//     struct SoftmaxNode final : Node {
+//       SoftmaxNode() : Node("softmax") {}
+//       Saved y{*this, "y", {0}, "dx = y * (g - sum(g * y))"};
+//       std::int64_t dim = 0;
+//       Grads backward(Tensor g, const Wanted&) override {
+//         return {softmax_backward(std::move(g), y.get(), dim)};
+//       }
+//     };
+//
+// Attributes of a node are plain numbers, never data: a dry run passes through them.
+// A node belongs to its tape and its tape's thread.
+#pragma once
+
+#include <tapehead/core/graph.h>
+#include <tapehead/core/pool.h>
+#include <tapehead/core/tensor.h>
+
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tapehead {
+
+class Node;
+class Tape;
+
+/// The gradients that a rule returns, one for each input in order; undefined where none is wanted.
+class Grads {
+ public:
+  template <class... T>
+    requires(std::is_same_v<std::remove_cvref_t<T>, Tensor> && ...)
+  Grads(T&&... gradients) : size_(sizeof...(T)) {  // NOLINT: `return {dx, dw};` is the point
+    static_assert(sizeof...(T) <= inline_capacity);
+    std::size_t i = 0;
+    ((inline_[i++] = std::forward<T>(gradients)), ...);
+  }
+  explicit Grads(std::vector<Tensor> gradients)
+      : size_(gradients.size()), many_(std::move(gradients)) {}
+
+  std::size_t size() const { return size_; }
+  Tensor& operator[](std::size_t i) { return many_.empty() ? inline_[i] : many_[i]; }
+
+ private:
+  static constexpr std::size_t inline_capacity = 6;
+  std::size_t size_;
+  std::array<Tensor, inline_capacity> inline_;
+  std::vector<Tensor> many_;
+};
+
+/// Which inputs' gradients this call of a rule must return.
+class Wanted {
+ public:
+  Wanted(const Node& node, const std::vector<bool>& needed_values, std::vector<Tensor>* partials)
+      : node_(node), needed_(needed_values), partials_(partials) {}
+
+  /// Whether the gradient of input i is wanted. Rules need not ask: what is not wanted is dropped.
+  /// They ask to save the work.
+  bool operator[](std::size_t i) const;
+
+  /// The gradient of input i summed so far from later uses, moved out to be added to in place; the
+  /// rule must then return it as gradient i, its own part included. Undefined when there is none,
+  /// when somebody else can see it, or when the rule is being recorded: then return the own part.
+  Tensor take_partial(std::size_t i) const;
+
+ private:
+  const Node& node_;
+  const std::vector<bool>& needed_;
+  std::vector<Tensor>* partials_;
+};
+
+/// A saved tensor: a named member of a node, with the reason why it is kept.
+class Saved {
+ public:
+  /// `for_inputs`: the inputs whose gradients read this tensor. It is kept only when one of those
+  /// gradients is wanted. `reason`: the formula that reads it. Both strings live as long as the
+  /// process.
+  Saved(Node& node, const char* name, std::initializer_list<int> for_inputs, const char* reason);
+  Saved(const Saved&) = delete;
+  Saved& operator=(const Saved&) = delete;
+
+  /// Keeps `x` for the backward pass (shares its storage) if a gradient that reads it is wanted.
+  /// Only while the node is being recorded.
+  void save(const Tensor& x);
+
+  /// Whether save() kept something and it was not released since.
+  bool kept() const { return tensor_.defined(); }
+
+  /// The saved tensor. StateError when it was written to after it was saved, naming the operation,
+  /// the slot and both versions.
+  const Tensor& get() const;
+
+  const char* name() const { return name_; }
+  const char* reason() const { return reason_; }
+
+ private:
+  friend class Tape;
+  friend class Node;
+
+  Node& node_;
+  Saved* next_ = nullptr;
+  const char* name_;
+  const char* reason_;
+  std::uint32_t for_inputs_ = 0;  // bit i: the gradient of input i reads it
+  std::uint32_t value_ = 0;       // its row in the tape's table of values
+  bool was_saved_ = false;        // stays true after release, for the graph
+  std::uint64_t version_ = 0;
+  Tensor tensor_;
+};
+
+/// An input of a recorded operation: its row in the tape's table of values.
+struct Edge {
+  std::uint32_t value = 0;
+  bool tracked = false;  // a gradient can flow to it
+};
+
+class Node : public Pooled {
+ public:
+  /// `operation`: the name in graphs and errors; lives as long as the process.
+  explicit Node(const char* operation) : operation_(operation) {}
+  virtual ~Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /// The rule: from `g`, the gradient of the output (its shape and dtype), the gradients of the
+  /// inputs. `g` comes by value so that the rule can pass it on to be worked on in place.
+  virtual Grads backward(Tensor g, const Wanted& wanted) = 0;
+
+  /// The non-tensor arguments, for graphs.
+  virtual std::vector<Graph::Attribute> attributes() const { return {}; }
+
+  /// Floating-point operations of the forward computation that are worth counting: matrix products,
+  /// two for each multiply-add. Elementwise work is not counted here.
+  virtual std::int64_t flops() const { return 0; }
+
+  const char* operation() const { return operation_; }
+  const std::vector<Edge>& inputs() const { return inputs_; }
+  bool wants(std::size_t input) const { return inputs_[input].tracked; }
+  /// Shape and dtype of an input, for rules that need them though not its values.
+  Shape input_shape(std::size_t input) const;
+  DType input_dtype(std::size_t input) const;
+
+ private:
+  friend class Tape;
+  friend class Saved;
+  friend class Wanted;
+  friend class Recorder;
+
+  void release_saved();
+
+  const char* operation_;
+  Tape* tape_ = nullptr;
+  const std::string* path_ = nullptr;  // interned module path
+  std::vector<Edge> inputs_;
+  std::uint32_t output_ = 0;
+  Saved* first_saved_ = nullptr;
+  Saved* last_saved_ = nullptr;
+};
+
+}  // namespace tapehead

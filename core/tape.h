@@ -1,0 +1,152 @@
+// Tape: records operations while it lives, and walks them in reverse to get gradients.
+//
+//     Tape tape;
+//     Tensor loss = cross_entropy(model(x), target);
+//     Gradients g = tape.gradient(loss, model.parameters());
+//
+// The record is a list in execution order (a Wengert list), so the backward pass is a loop from its
+// end to its beginning: no recursion, no sorting, no cycles. A tape belongs to the thread that made
+// it; the innermost open tape of a thread records. Tapes of different threads share nothing but
+// leaves, which they only read.
+#pragma once
+
+#include <tapehead/core/gradients.h>
+#include <tapehead/core/graph.h>
+#include <tapehead/core/node.h>
+#include <tapehead/core/tensor.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace tapehead {
+
+struct GradientOptions {
+  /// Record the reverse walk on the same tape, so that the gradients can be differentiated again.
+  /// Implies keep.
+  bool create_graph = false;
+  /// Keep the record (and its saved tensors) for another call. Without it the call consumes
+  /// everything recorded so far, also when it ends with an error.
+  bool keep = false;
+};
+
+class Tape {
+ public:
+  Tape();
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// Gradients of y with respect to each tensor of `wrt`: leaves, or results recorded on this tape.
+  /// `seed` is the gradient of y (its shape and dtype); it may be left out when y has one element,
+  /// and is then 1.
+  ///
+  /// ShapeError: no seed for a y of several elements, or a seed of another shape.
+  /// StateError: y or an entry of wrt is a constant or belongs to another tape; the record of y was
+  /// consumed by an earlier call; a saved tensor was written to; another thread; create_graph while
+  /// this tape is paused or not the innermost.
+  Gradients gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor seed = {},
+                     GradientOptions options = {});
+  Gradients gradient(const Tensor& y, std::initializer_list<Tensor> wrt, Tensor seed = {},
+                     GradientOptions options = {}) {
+    return gradient(y, std::span(wrt.begin(), wrt.size()), std::move(seed), options);
+  }
+
+  /// The same for the sum over k of sum(ys[k] * seeds[k]), in one walk. `seeds` is empty (every y
+  /// has one element) or has one entry for each y; an undefined seed feeds nothing into its y.
+  Gradients gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt,
+                     std::span<const Tensor> seeds, GradientOptions options = {});
+
+  /// Operations recorded so far, consumed ones included.
+  std::size_t size() const { return nodes_.size(); }
+
+  /// Everything recorded so far as plain data, with what was saved (also what a gradient call has
+  /// freed since).
+  Graph graph() const;
+
+  /// The tape that records on this thread now; null when none is open or recording is paused.
+  static Tape* recording();
+
+  /// Whether a Pause lives on this thread (and no tape was opened below it).
+  static bool paused();
+
+  /// The user's no-grad scope: while it lives nothing is recorded on this thread, and results are
+  /// constants.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    bool previous_;
+  };
+
+ private:
+  friend class Node;
+  friend class Saved;
+  friend class Recorder;
+  class Walk;
+  class Snapshot;
+
+  // One row of the table of values. Sizes and strides stand in dims_, so that a row stays small.
+  struct ValueRow {
+    std::uint64_t storage = 0;
+    std::int64_t storage_bytes = 0;
+    std::int64_t offset = 0;
+    std::size_t dims = 0;        // where its sizes, then its strides, start in dims_
+    std::int64_t producer = -1;  // node index
+    std::uint8_t rank = 0;
+    DType dtype = DType::f32;
+    Category category = Category::transient;
+    bool leaf = false;
+  };
+
+  friend void require_no_gradient(const char*, std::initializer_list<const Tensor*>);
+
+  // What an input is to this tape; its row is filled in only when a gradient can flow to it.
+  Edge resolve(const char* operation, const Tensor& x);
+  std::uint32_t tracked_value(const char* role, const Tensor& x);
+  std::uint32_t value_of(const Tensor& x);
+  std::uint32_t value_of_leaf(const Tensor& leaf);
+  void make_room_for_a_node();
+  std::uint32_t add_value(const Tensor& x, std::int64_t producer);
+  bool was_closed_at_birth(std::uint64_t serial) const;
+  [[noreturn]] void reject_foreign(const char* operation, const Tensor& x) const;
+  Shape shape_of(std::uint32_t value) const;
+  Strides strides_of(std::uint32_t value) const;
+  void check_own_thread(const char* operation) const;
+
+  const std::uint64_t serial_;
+  const std::thread::id thread_;
+  std::vector<std::uint64_t> open_at_birth_;
+  Tape* const outer_;
+  const bool outer_paused_;
+
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::size_t consumed_ = 0;  // nodes before this index have given up what they saved
+  std::vector<ValueRow> values_;
+  std::vector<std::int64_t> dims_;
+  std::unordered_map<std::uint32_t, std::string> names_;
+  std::unordered_map<const detail::TensorImpl*, std::uint32_t> leaf_values_;
+  std::vector<Tensor> leaves_;  // keeps the keys of leaf_values_ alive
+};
+
+/// One value and its gradients, on a tape of their own: y = f(), then y's gradients.
+struct ValueAndGradients {
+  Tensor value;  ///< detached
+  Gradients gradients;
+};
+template <class F>
+ValueAndGradients value_and_grad(F&& f, std::span<const Tensor> wrt) {
+  Tape tape;
+  const Tensor y = f();
+  Gradients gradients = tape.gradient(y, wrt);
+  return {y.detach(), std::move(gradients)};
+}
+
+}  // namespace tapehead
