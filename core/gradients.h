@@ -19,6 +19,8 @@ class Gradients {
   /// was not among those asked for.
   Tensor operator[](const Tensor& of) const;
 
+  /// Whether the gradient of `of` was asked for.
+  bool contains(const Tensor& of) const { return index_.contains(of.impl()); }
   /// Whether the output depended on `of` at all. False also means: an optimizer skips it.
   bool reached(const Tensor& of) const;
 

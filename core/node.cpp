@@ -4,14 +4,18 @@
 
 namespace tapehead {
 
+std::span<const Edge> Node::inputs() const {
+  return {tape_->edges_.data() + first_edge_, input_count_};
+}
+
 bool Wanted::operator[](std::size_t i) const {
-  const Edge edge = node_.inputs_[i];
+  const Edge edge = node_.inputs()[i];
   return edge.tracked && needed_[edge.value];
 }
 
 Tensor Wanted::take_partial(std::size_t i) const {
   if (!partials_ || !(*this)[i]) return {};
-  Tensor& partial = (*partials_)[node_.inputs_[i].value];
+  Tensor& partial = (*partials_)[node_.inputs()[i].value];
   if (!partial.defined() || !is_exclusive(partial)) return {};
   return std::move(partial);
 }
@@ -25,9 +29,10 @@ Saved::Saved(Node& node, const char* name, std::initializer_list<int> for_inputs
 }
 
 void Saved::save(const Tensor& x) {
+  const std::span<const Edge> inputs = node_.inputs();
   bool wanted = false;
-  for (std::size_t i = 0; i < node_.inputs_.size(); ++i)
-    wanted = wanted || (node_.inputs_[i].tracked && (for_inputs_ >> i & 1u));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    wanted = wanted || (inputs[i].tracked && (for_inputs_ >> i & 1u));
   if (!wanted) return;
   value_ = node_.tape_->value_of(x);
   version_ = x.storage()->version();
@@ -49,10 +54,14 @@ const Tensor& Saved::get() const {
   return tensor_;
 }
 
-Shape Node::input_shape(std::size_t input) const { return tape_->shape_of(inputs_[input].value); }
+Shape Node::input_shape(std::size_t input) const { return tape_->shape_of(inputs()[input].value); }
+
+Strides Node::input_strides(std::size_t input) const {
+  return tape_->strides_of(inputs()[input].value);
+}
 
 DType Node::input_dtype(std::size_t input) const {
-  return tape_->values_[inputs_[input].value].dtype;
+  return tape_->values_[inputs()[input].value].dtype;
 }
 
 void Node::release_saved() {

@@ -23,6 +23,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ namespace tapehead {
 
 class Node;
 class Tape;
+namespace testing {
+class RuleHook;
+}
 
 /// The gradients that a rule returns, one for each input in order; undefined where none is wanted.
 class Grads {
@@ -103,6 +107,7 @@ class Saved {
  private:
   friend class Tape;
   friend class Node;
+  friend class testing::RuleHook;
 
   Node& node_;
   Saved* next_ = nullptr;
@@ -141,10 +146,12 @@ class Node : public Pooled {
   virtual std::int64_t flops() const { return 0; }
 
   const char* operation() const { return operation_; }
-  const std::vector<Edge>& inputs() const { return inputs_; }
-  bool wants(std::size_t input) const { return inputs_[input].tracked; }
-  /// Shape and dtype of an input, for rules that need them though not its values.
+  /// Valid until the tape records another operation.
+  std::span<const Edge> inputs() const;
+  bool wants(std::size_t input) const { return inputs()[input].tracked; }
+  /// Shape, strides and dtype of an input, for rules that need them though not its values.
   Shape input_shape(std::size_t input) const;
+  Strides input_strides(std::size_t input) const;
   DType input_dtype(std::size_t input) const;
 
  private:
@@ -152,13 +159,15 @@ class Node : public Pooled {
   friend class Saved;
   friend class Wanted;
   friend class Recorder;
+  friend class testing::RuleHook;
 
   void release_saved();
 
   const char* operation_;
   Tape* tape_ = nullptr;
   const std::string* path_ = nullptr;  // interned module path
-  std::vector<Edge> inputs_;
+  std::uint32_t first_edge_ = 0;  // its inputs stand in the tape's list of edges from here
+  std::uint32_t input_count_ = 0;
   std::uint32_t output_ = 0;
   Saved* first_saved_ = nullptr;
   Saved* last_saved_ = nullptr;

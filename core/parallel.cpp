@@ -13,12 +13,17 @@ namespace {
 std::atomic<int> process_threads{0};           // 0: not set, use the cores
 constinit thread_local int thread_budget = 0;  // 0: none
 
+int count_cores() {
+  static const int cores = omp_get_num_procs();  // asks the system: too slow for every call
+  return cores;
+}
+
 }  // namespace
 
 int num_threads() {
   if (thread_budget > 0) return thread_budget;
   const int set = process_threads.load(std::memory_order_relaxed);
-  return set > 0 ? set : omp_get_num_procs();
+  return set > 0 ? set : count_cores();
 }
 
 void set_num_threads(int count) {
@@ -38,6 +43,7 @@ ThreadBudget::~ThreadBudget() { thread_budget = previous_; }
 void parallel_for(std::int64_t count, std::int64_t grain,
                   FunctionRef<void(std::int64_t, std::int64_t)> body) {
   if (count <= 0) return;
+  if (count <= grain) return body(0, count);
   const std::int64_t useful = (count + grain - 1) / std::max<std::int64_t>(grain, 1);
   const auto threads = static_cast<int>(std::min<std::int64_t>(num_threads(), useful));
   if (threads <= 1 || omp_in_parallel()) return body(0, count);

@@ -6,29 +6,45 @@
 namespace tapehead {
 
 Recorder::Recorder(Node& node, Tensor& y, std::span<const Tensor* const> inputs)
-    : tape_(*Tape::recording()), y_(y) {
-  bool tracked = false;
-  node.inputs_.reserve(inputs.size());
-  for (const Tensor* input : inputs) {
-    node.inputs_.push_back(tape_.resolve(node.operation_, *input));
-    tracked = tracked || node.inputs_.back().tracked;
+    : tape_(*Tape::recording()), y_(y), first_edge_(tape_.edges_.size()) {
+  try {
+    stamped_ = add_edges(node.operation_, inputs) && is_floating(y.dtype());
+    if (!stamped_) {
+      tape_.edges_.resize(first_edge_);
+      return;
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      Edge& edge = tape_.edges_[first_edge_ + i];
+      if (!edge.tracked) edge.value = tape_.value_of(*inputs[i]);
+    }
+    tape_.make_room_for_a_node();
+    node.output_ = tape_.add_value(y, static_cast<std::int64_t>(tape_.nodes_.size()));
+  } catch (...) {
+    tape_.edges_.resize(first_edge_);
+    throw;
   }
-  if (!tracked || !is_floating(y.dtype())) return;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!node.inputs_[i].tracked) node.inputs_[i].value = tape_.value_of(*inputs[i]);
   node.tape_ = &tape_;
   node.path_ = &ModuleScope::path();
-  tape_.make_room_for_a_node();
-  node.output_ = tape_.add_value(y, static_cast<std::int64_t>(tape_.nodes_.size()));
+  node.first_edge_ = static_cast<std::uint32_t>(first_edge_);
+  node.input_count_ = static_cast<std::uint32_t>(inputs.size());
   y.impl()->tracking = detail::Tracking::recorded;
   y.impl()->stamp = {tape_.serial_, node.output_};
-  stamped_ = true;
+}
+
+bool Recorder::add_edges(const char* operation, std::span<const Tensor* const> inputs) {
+  bool tracked = false;
+  for (const Tensor* input : inputs) {
+    tape_.edges_.push_back(tape_.resolve(operation, *input));
+    tracked = tracked || tape_.edges_.back().tracked;
+  }
+  return tracked;
 }
 
 Recorder::~Recorder() {
   if (!stamped_ || committed_) return;
   y_.impl()->tracking = detail::Tracking::constant;
   y_.impl()->stamp = {};
+  tape_.edges_.resize(first_edge_);
 }
 
 void Recorder::commit(std::unique_ptr<Node> node) noexcept {

@@ -28,8 +28,11 @@ class Recorder {
   void commit(std::unique_ptr<Node> node) noexcept;
 
  private:
+  bool add_edges(const char* operation, std::span<const Tensor* const> inputs);
+
   Tape& tape_;
   Tensor& y_;
+  const std::size_t first_edge_;
   bool stamped_ = false;
   bool committed_ = false;
 };

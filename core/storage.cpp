@@ -31,6 +31,18 @@ LargeStorages& large_storages() {
   return storages;
 }
 
+void list_large(const Storage* storage) {
+  LargeStorages& large = large_storages();
+  const std::lock_guard lock(large.mutex);
+  large.all.insert(storage);
+}
+
+void unlist_large(const Storage* storage) {
+  LargeStorages& large = large_storages();
+  const std::lock_guard lock(large.mutex);
+  large.all.erase(storage);
+}
+
 }  // namespace
 
 std::string_view to_string(Category category) {
@@ -57,14 +69,16 @@ Storage::Storage(const char* operation, std::size_t bytes, Category category)
     dry_account_->add(static_cast<std::int64_t>(bytes));
     return;
   }
-  block_ = bytes == 0 ? detail::Block{no_elements.data(), 0}
-                      : detail::allocate_block(operation, bytes);
-  detail::process_account().add(static_cast<std::int64_t>(bytes));
-  if (bytes >= listed_from) {
-    LargeStorages& large = large_storages();
-    const std::lock_guard lock(large.mutex);
-    large.all.insert(this);
+  // Listed before it has memory: the list can fail too, and then there is nothing to give back.
+  if (bytes >= listed_from) list_large(this);
+  try {
+    block_ = bytes == 0 ? detail::Block{no_elements.data(), 0}
+                        : detail::allocate_block(operation, bytes);
+  } catch (...) {
+    unlist_large(this);
+    throw;
   }
+  detail::process_account().add(static_cast<std::int64_t>(bytes));
 }
 
 Storage::~Storage() {
@@ -74,11 +88,7 @@ Storage::~Storage() {
     return;
   }
   detail::process_account().remove(bytes);
-  if (bytes_ >= listed_from) {
-    LargeStorages& large = large_storages();
-    const std::lock_guard lock(large.mutex);
-    large.all.erase(this);
-  }
+  if (bytes_ >= listed_from) unlist_large(this);
   if (bytes_ != 0) detail::free_block(block_);
 }
 

@@ -63,6 +63,9 @@ class Tape {
   /// Operations recorded so far, consumed ones included.
   std::size_t size() const { return nodes_.size(); }
 
+  /// The leaves that recorded operations used and gradient calls named so far, each once.
+  const std::vector<Tensor>& leaves() const { return leaves_; }
+
   /// Everything recorded so far as plain data, with what was saved (also what a gradient call has
   /// freed since).
   Graph graph() const;
@@ -121,16 +124,17 @@ class Tape {
   Strides strides_of(std::uint32_t value) const;
   void check_own_thread(const char* operation) const;
 
+  std::vector<std::uint64_t> open_at_birth_;  // before serial_, whose making fills it
   const std::uint64_t serial_;
   const std::thread::id thread_;
-  std::vector<std::uint64_t> open_at_birth_;
-  Tape* const outer_;
-  const bool outer_paused_;
+  Tape* outer_;
+  bool outer_paused_;
 
   std::vector<std::unique_ptr<Node>> nodes_;
   std::size_t consumed_ = 0;  // nodes before this index have given up what they saved
+  std::vector<Edge> edges_;    // the inputs of all nodes
   std::vector<ValueRow> values_;
-  std::vector<std::int64_t> dims_;
+  std::vector<std::int64_t> dims_;  // sizes and strides of all values
   std::unordered_map<std::uint32_t, std::string> names_;
   std::unordered_map<const detail::TensorImpl*, std::uint32_t> leaf_values_;
   std::vector<Tensor> leaves_;  // keeps the keys of leaf_values_ alive

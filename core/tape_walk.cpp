@@ -1,0 +1,207 @@
+// The reverse walk: Tape::gradient.
+#include <tapehead/core/arithmetic.h>
+#include <tapehead/core/dry_run.h>
+#include <tapehead/core/scope.h>
+#include <tapehead/core/tape.h>
+#include <tapehead/core/testing.h>
+
+namespace tapehead {
+namespace {
+
+Tensor seed_of_one(const Tensor& y) {
+  if (y.numel() != 1)
+    throw ShapeError("gradient", "y " + describe(y) +
+                                     " has not exactly one element, so its gradient (the seed) "
+                                     "must be given");
+  return filled("gradient", y.shape(), y.dtype(), 1.0);
+}
+
+void check_seed(const Tensor& y, const Tensor& seed) {
+  check_same_dtype("gradient", y, seed, "y", "seed");
+  if (y.shape() != seed.shape())
+    throw ShapeError("gradient",
+                     "y " + describe(y) + " and seed " + describe(seed) + " must have one shape");
+}
+
+}  // namespace
+
+class Tape::Walk {
+ public:
+  Walk(Tape& tape, GradientOptions options)
+      : tape_(tape),
+        keep_(options.keep || options.create_graph),
+        create_graph_(options.create_graph),
+        end_(tape.nodes_.size()),
+        needed_(tape.values_.size(), false),
+        wanted_(tape.values_.size(), false),
+        partials_(tape.values_.size()) {}
+
+  // A walk that does not keep the record consumes it, whether it ends well or not. One that never
+  // began, because an argument was wrong, leaves it.
+  ~Walk() {
+    if (keep_ || !began_) return;
+    for (std::size_t i = tape_.consumed_; i < end_; ++i) tape_.nodes_[i]->release_saved();
+    tape_.consumed_ = end_;
+  }
+
+  void want(std::uint32_t value) { needed_[value] = wanted_[value] = true; }
+
+  // Marks every value whose gradient leads to a wanted one. One pass forward: a node's inputs stand
+  // before it.
+  void mark_needed() {
+    for (std::size_t i = tape_.consumed_; i < end_; ++i) {
+      const Node& node = *tape_.nodes_[i];
+      for (const Edge edge : node.inputs())
+        if (edge.tracked && needed_[edge.value]) needed_[node.output_] = true;
+    }
+  }
+
+  // StateError if a gradient of one of `ys` would have to pass through a consumed operation.
+  void check_not_consumed(const std::vector<std::uint32_t>& ys) const {
+    if (tape_.consumed_ == 0) return;
+    std::vector<bool> reached(tape_.values_.size(), false);
+    for (const std::uint32_t y : ys) reached[y] = true;
+    for (std::size_t i = end_; i-- > tape_.consumed_;) {
+      const Node& node = *tape_.nodes_[i];
+      if (!reached[node.output_]) continue;
+      for (const Edge edge : node.inputs())
+        if (edge.tracked) reached[edge.value] = true;
+    }
+    for (std::size_t i = 0; i < tape_.consumed_; ++i)
+      if (reached[tape_.nodes_[i]->output_])
+        throw StateError("gradient",
+                         std::string("the record of ") + tape_.nodes_[i]->operation() +
+                             " was consumed by an earlier gradient call; that call must pass "
+                             "{.keep = true} for the record to be walked again");
+  }
+
+  void add(std::uint32_t value, Tensor gradient) {
+    Tensor& partial = partials_[value];
+    if (!partial.defined()) {
+      partial = std::move(gradient);
+    } else if (create_graph_) {
+      partial = accumulate(partial, gradient);
+    } else {
+      if (!is_exclusive(partial)) {
+        if (!is_exclusive(gradient)) gradient = copied("accumulate", gradient);
+        std::swap(partial, gradient);
+      }
+      launch([&] { add_into(partial.view(), gradient.view()); });
+    }
+  }
+
+  void run() {
+    began_ = true;
+    for (std::size_t i = end_; i-- > tape_.consumed_;) {
+      // A rule that is being recorded grows the list; the node itself does not move.
+      Node& node = *tape_.nodes_[i];
+      if (partials_[node.output_].defined() && needed_[node.output_]) run_rule(node);
+      if (!keep_) node.release_saved();
+    }
+  }
+
+  // A gradient to hand out: row-major and nobody else's, so that its owner may scale it in place.
+  // Recorded gradients cannot be written to, so they may share.
+  Tensor take_result(std::uint32_t value) {
+    Tensor gradient = std::move(partials_[value]);
+    if (!gradient.defined()) return gradient;
+    if (!create_graph_ && !(is_exclusive(gradient) && gradient.is_contiguous()))
+      gradient = copied("gradient", gradient);
+    if (gradient.storage()->category() == Category::transient)
+      gradient.storage()->set_category(Category::gradient);
+    return gradient;
+  }
+
+ private:
+  void run_rule(Node& node) {
+    Tensor& gradient = partials_[node.output_];
+    // The rule gets the only handle, so that it can work in place; the gradient of an intermediate
+    // that was asked for must survive its own rule.
+    Tensor g = wanted_[node.output_] ? gradient : std::move(gradient);
+    const ModuleScope::Restore scope(*node.path_);
+    const Wanted wanted(node, needed_, create_graph_ ? nullptr : &partials_);
+    testing::RuleHook* hook = testing::RuleHook::current();
+    Grads gradients = hook ? hook->run(node, std::move(g), wanted)
+                           : node.backward(std::move(g), wanted);
+    for (std::size_t k = 0; k < node.inputs().size(); ++k) {
+      if (!wanted[k]) continue;
+      check(node, k, gradients);
+      add(node.inputs()[k].value, std::move(gradients[k]));
+    }
+  }
+
+  // A rule that returns a gradient of the wrong kind is an error of the rule, not of its caller.
+  void check(const Node& node, std::size_t k, Grads& gradients) const {
+    const std::uint32_t value = node.inputs()[k].value;
+    const std::string input = "the backward rule's gradient of input " + std::to_string(k);
+    if (k >= gradients.size() || !gradients[k].defined())
+      throw StateError(node.operation(), input + " is missing");
+    if (gradients[k].dtype() != tape_.values_[value].dtype ||
+        gradients[k].shape() != tape_.shape_of(value))
+      throw StateError(node.operation(), input + " is " + describe(gradients[k]) +
+                                             ", the input is " +
+                                             std::string(to_string(tape_.values_[value].dtype)) +
+                                             " " + to_string(tape_.shape_of(value)));
+  }
+
+  Tape& tape_;
+  const bool keep_, create_graph_;
+  bool began_ = false;
+  const std::size_t end_;  // nodes recorded during the walk are not walked
+  std::vector<bool> needed_;  // the gradient of this value leads to a wanted one
+  std::vector<bool> wanted_;  // the gradient of this value was asked for
+  std::vector<Tensor> partials_;
+};
+
+Gradients Tape::gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor seed,
+                         GradientOptions options) {
+  if (!seed.defined()) return gradient(std::span(&y, 1), wrt, {}, options);
+  return gradient(std::span(&y, 1), wrt, std::span(&seed, 1), options);
+}
+
+Gradients Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt,
+                         std::span<const Tensor> seeds, GradientOptions options) {
+  check_own_thread("gradient");
+  if (options.create_graph && recording() != this)
+    throw StateError("gradient",
+                     "create_graph records on this tape, which is paused or not the innermost");
+  if (!seeds.empty() && seeds.size() != ys.size())
+    throw ValueError("gradient", std::to_string(seeds.size()) + " seeds for " +
+                                     std::to_string(ys.size()) + " outputs");
+  std::vector<std::uint32_t> y_values, wrt_values;
+  for (const Tensor& y : ys) y_values.push_back(tracked_value("y", y));
+  for (const Tensor& x : wrt) wrt_values.push_back(tracked_value("wrt", x));
+
+  Walk walk(*this, options);
+  walk.check_not_consumed(y_values);
+  for (std::size_t k = 0; k < ys.size(); ++k) {
+    Tensor seed = seeds.empty() ? seed_of_one(ys[k]) : seeds[k];
+    if (!seed.defined()) continue;
+    check_seed(ys[k], seed);
+    walk.add(y_values[k], std::move(seed));
+  }
+  for (const std::uint32_t value : wrt_values) walk.want(value);
+  walk.mark_needed();
+  if (options.create_graph) {
+    walk.run();
+  } else {
+    const Pause pause;
+    walk.run();
+  }
+  Gradients result;
+  for (std::size_t k = 0; k < wrt.size(); ++k)
+    result.insert(wrt[k], walk.take_result(wrt_values[k]));
+  return result;
+}
+
+// The row of a tensor that a gradient call names.
+std::uint32_t Tape::tracked_value(const char* role, const Tensor& x) {
+  const Edge edge = resolve("gradient", x);
+  if (!edge.tracked)
+    throw StateError("gradient", std::string(role) + " " + describe(x) +
+                                     " is a constant: it was not computed from a leaf under this "
+                                     "tape, and is no leaf");
+  return edge.value;
+}
+
+}  // namespace tapehead
