@@ -1,0 +1,56 @@
+// Making tensors, and changing their dtype. What is made is row-major and a constant: parameter()
+// makes a leaf of it. Impossible shapes are a ValueError or ShapeError. Values are converted to the
+// dtype as C++ does it: towards zero for i64, non-zero is true for bool; a value that i64 cannot
+// hold gives an unspecified one.
+#pragma once
+
+#include <tapehead/core/tensor.h>
+#include <tapehead/ops/compare_values.h>
+#include <tapehead/ops/print.h>
+#include <tapehead/ops/write.h>
+
+#include <initializer_list>
+#include <type_traits>
+#include <vector>
+
+namespace tapehead {
+
+Tensor zeros(const Shape& shape, DType dtype = DType::f32);
+Tensor ones(const Shape& shape, DType dtype = DType::f32);
+Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
+/// The same with the shape and dtype of x.
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, double value);
+
+/// start, start + step, ... below end (above it for a negative step); element i is start + i * step
+/// in double. ValueError: step is 0, or one of the three is not finite.
+Tensor arange(double start, double end, double step = 1, DType dtype = DType::f32);
+/// 0, 1, ... below end, exactly.
+Tensor arange(std::int64_t end, DType dtype = DType::i64);
+
+/// Numbers in nested braces, for tensor(): 5, or {1, 2}, or {{1, 2}, {3, 4}}, and so on.
+/// ShapeError when the lists are ragged.
+class NestedList {
+ public:
+  template <class Number>
+  requires std::is_arithmetic_v<Number>
+  NestedList(Number value) : values_{static_cast<double>(value)} {}  // NOLINT: implicit by design
+  NestedList(std::initializer_list<NestedList> lists);  // NOLINT: implicit by design
+
+  const Shape& shape() const { return shape_; }
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  Shape shape_;
+  std::vector<double> values_;  // in row-major order
+};
+
+/// A tensor of the numbers written: tensor({{1, 2}, {3, 4}}); tensor(5) is 0-d.
+Tensor tensor(const NestedList& values, DType dtype = DType::f32);
+
+/// The values in another dtype; x itself when it has that dtype already. Between floating types
+/// dx = g in x's dtype; else there is no gradient. saves nothing
+Tensor to(const Tensor& x, DType dtype);
+
+}  // namespace tapehead

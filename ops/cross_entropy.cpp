@@ -1,0 +1,238 @@
+#include <tapehead/core/dry_run.h>
+#include <tapehead/core/record.h>
+#include <tapehead/ops/binary.h>
+#include <tapehead/ops/index.h>
+#include <tapehead/ops/join.h>
+#include <tapehead/ops/kernels/loss.h>
+#include <tapehead/ops/kernels/reduce.h>
+#include <tapehead/ops/loss.h>
+#include <tapehead/ops/reduce.h>
+#include <tapehead/ops/reduction.h>
+#include <tapehead/ops/softmax.h>
+#include <tapehead/ops/views.h>
+
+namespace tapehead {
+namespace {
+
+// ---- arguments -----------------------------------------------------------------------------------
+
+void check_arguments(const char* operation, const Tensor& x, const Tensor& target,
+                     const CrossEntropyOptions& options) {
+  check_floating(operation, "logits", x);
+  check_dtype(operation, "target", target, DType::i64);
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
+    throw ValueError(operation, "label_smoothing " + std::to_string(options.label_smoothing) +
+                                    ": must be in [0, 1]");
+  if (x.rank() == 0)
+    throw ShapeError(operation, "logits " + describe(x) + ": a class dim is wanted");
+  const int class_dim = x.rank() == 1 ? 0 : 1;
+  Shape expected = x.shape();
+  expected.erase(class_dim);
+  if (target.shape() != expected)
+    throw ShapeError(operation, "target " + describe(target) + " does not fit logits " +
+                                    describe(x) + ": it must have shape " + to_string(expected) +
+                                    ", without the class dim " + std::to_string(class_dim));
+  if (!options.weight.defined()) return;
+  check_same_dtype(operation, x, options.weight, "logits", "weight");
+  require_no_gradient(operation, {&options.weight});
+  if (options.weight.shape() != Shape{x.shape()[class_dim]})
+    throw ShapeError(operation, "weight " + describe(options.weight) + " must have shape (" +
+                                    std::to_string(x.shape()[class_dim]) +
+                                    "), one factor for each class");
+}
+
+// Logits as (rows, classes): any further dims join the batch.
+Tensor as_rows(const Tensor& x) {
+  if (x.rank() == 2) return x;
+  if (x.rank() == 1) return unsqueeze(x, 0);
+  const std::int64_t classes = x.shape()[1];
+  Dims order;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != 1) order.push_back(i);
+  order.push_back(1);
+  std::int64_t rows = x.shape()[0];
+  for (int i = 2; i < x.rank(); ++i) rows *= x.shape()[i];
+  return reshape(permute(x, order), {rows, classes});
+}
+
+// ---- the node ------------------------------------------------------------------------------------
+
+// What the rules of both losses read beside their input.
+class ClassLossNode : public Node {
+ public:
+  static constexpr const char* reason =
+      "dlogits = (exp(logits - lse) * sum(q) - q) * g / count";
+
+  explicit ClassLossNode(const char* operation) : Node(operation) {}
+  Saved target{*this, "target", {0}, "q = (1 - s) * weight[target] * onehot + s / C * weight"};
+  Saved weight{*this, "weight", {0}, "q = (1 - s) * weight[target] * onehot + s / C * weight"};
+  Saved count{*this, "count", {0}, "dlogits is divided by the weight of the targets kept"};
+  std::int64_t ignore_index = -100;
+  double smoothing = 0;
+
+  std::vector<Graph::Attribute> attributes() const override {
+    return {{"ignore_index", ignore_index}, {"label_smoothing", smoothing}};
+  }
+
+ protected:
+  kernels::ClassTargets targets() const;
+  double divisor() const { return count.kept() ? *count.get().view().as<const double>() : 1; }
+  // q * factor / count.
+  Tensor distribution(DType dtype, double factor) const;
+};
+
+// Reads data: only inside launch.
+kernels::ClassTargets class_targets(const Tensor& target, const Tensor& weight,
+                                    std::int64_t classes, std::int64_t ignore_index,
+                                    double smoothing) {
+  const View view = target.view();
+  kernels::ClassTargets targets{};
+  targets.target = view.as<const std::int64_t>();
+  targets.target_step = view.strides[0];
+  targets.weight = weight.defined() ? weight.view().data : nullptr;
+  targets.rows = view.shape[0];
+  targets.classes = classes;
+  targets.ignore_index = ignore_index;
+  targets.smoothing = smoothing;
+  return targets;
+}
+
+kernels::ClassTargets ClassLossNode::targets() const {
+  const Tensor none;
+  return class_targets(target.get(), weight.kept() ? weight.get() : none, input_shape(0)[1],
+                       ignore_index, smoothing);
+}
+
+Tensor ClassLossNode::distribution(DType dtype, double factor) const {
+  Tensor q = empty(operation(), input_shape(0), dtype);
+  launch([&] { kernels::target_distribution(targets(), factor / divisor(), q.view()); });
+  return q;
+}
+
+// The gradient of the losses, to be multiplied with (rows, classes).
+Tensor beside_classes(const Tensor& g) { return g.rank() == 0 ? g : unsqueeze(g, 1); }
+
+struct CrossEntropyNode final : ClassLossNode {
+  CrossEntropyNode() : ClassLossNode("cross_entropy") {}
+  Saved logits{*this, "logits", {0}, reason};
+  Saved lse{*this, "lse", {0}, reason};
+
+  Grads backward(Tensor g, const Wanted&) override {
+    if (Tape::recording()) return {composed(g), Tensor()};
+    Tensor dlogits = empty(operation(), input_shape(0), g.dtype());
+    launch([&] {
+      kernels::cross_entropy_backward(targets(), logits.get().view(), lse.get().view(), g.view(),
+                                      divisor(), dlogits.view());
+    });
+    return {dlogits, Tensor()};
+  }
+
+ private:
+  Tensor composed(const Tensor& g) const {
+    const Tensor q = distribution(g.dtype(), 1);
+    const Tensor mass = sum(q, {1}, true);
+    // Whatever ignored rows hold, even infinities, their gradients are 0 at every order.
+    const Tensor ignored = unsqueeze(eq(target.get(), static_cast<double>(ignore_index)), 1);
+    Tensor p = softmax(masked_fill(logits.get(), ignored, 0), 1);
+    Tensor difference = sub(mul(std::move(p), mass), q);
+    return mul(std::move(difference), beside_classes(g));
+  }
+};
+
+struct NllLossNode final : ClassLossNode {
+  NllLossNode() : ClassLossNode("nll_loss") {}
+
+  Grads backward(Tensor g, const Wanted&) override {
+    Tensor minus_q = distribution(g.dtype(), -1);
+    return {mul(std::move(minus_q), beside_classes(g)), Tensor()};
+  }
+};
+
+// ---- forward -------------------------------------------------------------------------------------
+
+void check_targets(const char* operation, const kernels::ClassTargets& targets) {
+  if (const auto row = kernels::first_bad_target(targets))
+    throw IndexError(operation, "target " + std::to_string(targets.at(*row)) + " at position " +
+                                    std::to_string(*row) + " is outside [0, " +
+                                    std::to_string(targets.classes) + ")");
+}
+
+// Losses of rows, reduced: the result, and the weight of the targets kept when it was divided by it.
+struct Reduced {
+  Tensor result, count;
+};
+
+// `fill(targets, losses)` computes the losses, inside launch.
+template <class Fill>
+Reduced reduced_losses(const char* operation, const Tensor& x, const Tensor& target,
+                       const CrossEntropyOptions& options, Fill fill) {
+  const DType dtype = x.dtype();
+  const bool keeps_all = options.reduction == Reduction::none;
+  const bool divides = options.reduction == Reduction::mean;
+  const Tensor weight = options.weight.defined() ? contiguous(options.weight.detach()) : Tensor();
+  Tensor losses = empty(operation, target.shape(), dtype);
+  Tensor result = keeps_all ? losses : empty(operation, {}, dtype);
+  Tensor count = divides ? empty(operation, {}, DType::f64) : Tensor();
+  launch([&] {
+    const auto targets = class_targets(target, weight, x.shape()[1], options.ignore_index,
+                                       options.label_smoothing);
+    check_targets(operation, targets);
+    fill(targets, losses.view());
+    if (keeps_all) return;
+    double divisor = 1;
+    if (divides) divisor = *count.view().as<double>() = kernels::kept_weight(targets, dtype);
+    kernels::sum(losses.view(), detail::view_as(result, {1}), divisor);
+  });
+  return {result, count};
+}
+
+void save_targets(ClassLossNode& node, const Tensor& target, const CrossEntropyOptions& options,
+                  const Tensor& count) {
+  node.ignore_index = options.ignore_index;
+  node.smoothing = options.label_smoothing;
+  node.target.save(target);
+  if (options.weight.defined()) node.weight.save(options.weight);
+  if (count.defined()) node.count.save(count);
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options) {
+  check_arguments("cross_entropy", logits, target, options);
+  Tensor rows = as_rows(logits);
+  if (rows.strides()[1] != 1 && rows.shape()[1] != 1) rows = contiguous(rows);
+  const Tensor classes = reshape(target, {rows.shape()[0]});
+  const Tensor lse = empty("cross_entropy", classes.shape(), DType::f64);
+  const Reduced loss = reduced_losses(
+      "cross_entropy", rows, classes, options,
+      [&](const kernels::ClassTargets& targets, const View& losses) {
+        kernels::cross_entropy(targets, rows.view(), losses, lse.view());
+      });
+  const Tensor result = record<CrossEntropyNode>(
+      loss.result, {&rows, &classes}, [&](CrossEntropyNode& node) {
+        save_targets(node, classes, options, loss.count);
+        node.logits.save(rows);
+        node.lse.save(lse);
+      });
+  return options.reduction == Reduction::none ? reshape(result, target.shape()) : result;
+}
+
+Tensor nll_loss(const Tensor& x, const Tensor& target, std::int64_t ignore_index,
+                Reduction reduction, const Tensor& weight) {
+  const CrossEntropyOptions options{ignore_index, 0, reduction, weight};
+  check_arguments("nll_loss", x, target, options);
+  const Tensor rows = as_rows(x);
+  const Tensor classes = reshape(target, {rows.shape()[0]});
+  const Reduced loss =
+      reduced_losses("nll_loss", rows, classes, options,
+                     [&](const kernels::ClassTargets& targets, const View& losses) {
+                       kernels::nll(targets, rows.view(), losses);
+                     });
+  const Tensor result =
+      record<NllLossNode>(loss.result, {&rows, &classes}, [&](NllLossNode& node) {
+        save_targets(node, classes, options, loss.count);
+      });
+  return reduction == Reduction::none ? reshape(result, target.shape()) : result;
+}
+
+}  // namespace tapehead

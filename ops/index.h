@@ -1,0 +1,53 @@
+// Reading and writing by position or mask. Positions are i64 (DTypeError) and hold 0..n-1: a
+// negative one is out of range. IndexError names the first bad position and n; every position is
+// looked at before anything is written.
+#pragma once
+
+#include <tapehead/core/tensor.h>
+
+#include <optional>
+
+namespace tapehead {
+
+/// y = value where mask else x. mask (bool, else DTypeError) broadcasts to x (ShapeError) and is
+/// saved unexpanded; value is converted to x's dtype, which may be any. x is worked on in place
+/// when it is moved in and nobody else holds it.
+/// saves mask;  dx = 0 where mask else g, even where x or g is infinite or NaN
+Tensor masked_fill(Tensor x, const Tensor& mask, double value);
+
+/// Rows of weight (V, d) by indices (any shape) -> indices' shape + (d).
+/// saves indices;  dweight = the rows of g added up where they came from; the row padding_idx (may
+/// be negative, from the end) gets none, though its values are read as any other's.
+/// ShapeError: weight has not two dims. IndexError: a bad index, or padding_idx outside [-V, V).
+Tensor embedding(const Tensor& weight, const Tensor& indices,
+                 std::optional<std::int64_t> padding_idx = {});
+
+/// The positions index of dim: y has index's size there. ShapeError: index is not 1-D, or x is 0-d.
+/// saves index;  dx = zeros with g added at its positions
+Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
+/// x with slice i of src added at position index[i] of dim. index is 1-D, x is not 0-d, and src has
+/// x's shape but for dim, where it has index's size (ShapeError), and x's dtype, which is floating
+/// (DTypeError). x is worked on in place when it is moved in and nobody else holds it.
+/// saves index;  dx = g, dsrc = index_select(g, dim, index)
+Tensor index_add(Tensor x, std::int64_t dim, const Tensor& index, const Tensor& src);
+
+/// y[i][j] = x[index[i][j]][j] for dim 0. index has x's rank, at least 1, and, but for dim, sizes
+/// up to x's (ShapeError); y has index's shape.
+/// saves index;  dx = zeros with g added at its positions
+Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
+/// x with src[i][j] added at [index[i][j]][j] for dim 0. index as for gather; src has index's shape
+/// (ShapeError) and x's dtype, which is floating (DTypeError). x is worked on in place when it is
+/// moved in and nobody else holds it.
+/// saves index;  dx = g, dsrc = gather(g, dim, index)
+Tensor scatter_add(Tensor x, std::int64_t dim, const Tensor& index, const Tensor& src);
+
+/// The lower triangle of the last two dims: where column - row > diagonal, y is 0, even if x is
+/// infinite or NaN. Any dtype; x is worked on in place when moved in and nobody else holds it.
+/// saves nothing;  dx = tril(g, diagonal)
+/// ShapeError: fewer than two dims.
+Tensor tril(Tensor x, std::int64_t diagonal = 0);
+/// The upper triangle: 0 where column - row < diagonal; else as tril.
+/// saves nothing;  dx = triu(g, diagonal)
+Tensor triu(Tensor x, std::int64_t diagonal = 0);
+
+}  // namespace tapehead

@@ -1,0 +1,73 @@
+// Folding a run of values into one: the inner loop of every reduction. The values are dealt out to
+// a fixed number of lanes, which vectorise and are folded pairwise, block by block, so that the
+// order of additions, and with it every bit of the result, is the same for any instruction set and
+// any number of threads. For use inside TAPEHEAD_MULTIVERSION functions.
+#pragma once
+
+#include <tapehead/ops/kernels/multiversion.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace tapehead::kernels {
+
+inline constexpr std::int64_t fold_lanes = 32;
+/// Elements after which the lanes are folded and join the total: 16 additions a lane, so that float
+/// lanes lose little, and a double total does not lose it again.
+inline constexpr std::int64_t fold_block = 512;
+
+template <class T>
+TAPEHEAD_INLINE T larger(T a, T b) {  // NaN if either is
+  return ((b > a) | (b != b)) ? b : a;
+}
+template <class T>
+TAPEHEAD_INLINE T smaller(T a, T b) {
+  return ((b < a) | (b != b)) ? b : a;
+}
+
+/// join over term(0), ..., term(count - 1), in lanes of type Lane, with a total of type Total.
+/// `identity` does not change what it joins. `term` may also store what it computed at its index.
+template <class Lane, class Total, class Term, class Join>
+TAPEHEAD_INLINE Total fold_run(std::int64_t count, Lane identity, Term term, Join join) {
+  Total total = static_cast<Total>(identity);
+  if (count < fold_lanes) {
+    for (std::int64_t i = 0; i < count; ++i) total = join(total, static_cast<Total>(term(i)));
+    return total;
+  }
+  for (std::int64_t begin = 0; begin < count; begin += fold_block) {
+    const std::int64_t end = std::min(count, begin + fold_block);
+    Lane lanes[fold_lanes];
+    for (std::int64_t k = 0; k < fold_lanes; ++k) lanes[k] = identity;
+    std::int64_t i = begin;
+    for (; i + fold_lanes <= end; i += fold_lanes) {
+#pragma omp simd
+      for (std::int64_t k = 0; k < fold_lanes; ++k)
+        lanes[k] = join(lanes[k], static_cast<Lane>(term(i + k)));
+    }
+    for (std::int64_t k = 0; i + k < end; ++k)
+      lanes[k] = join(lanes[k], static_cast<Lane>(term(i + k)));
+    for (std::int64_t half = fold_lanes / 2; half > 0; half /= 2)
+      for (std::int64_t k = 0; k < half; ++k) lanes[k] = join(lanes[k], lanes[k + half]);
+    total = join(total, static_cast<Total>(lanes[0]));
+  }
+  return total;
+}
+
+/// Sum of term(0), ..., term(count - 1), in lanes of type Lane.
+template <class Lane, class Term>
+TAPEHEAD_INLINE double sum_run(std::int64_t count, Term term) {
+  return fold_run<Lane, double>(count, Lane(0), term,
+                                [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
+}
+
+/// Largest of count adjacent values, NaN if one is; -inf for none.
+template <class T>
+TAPEHEAD_INLINE T max_run(const T* x, std::int64_t count) {
+  return fold_run<T, T>(
+      count, -std::numeric_limits<T>::infinity(),
+      [x](std::int64_t i) __attribute__((always_inline)) { return x[i]; },
+      [](T a, T b) __attribute__((always_inline)) { return larger(a, b); });
+}
+
+}  // namespace tapehead::kernels

@@ -1,0 +1,194 @@
+#include <tapehead/ops/kernels/fold.h>
+#include <tapehead/ops/kernels/norm.h>
+
+#include <cmath>
+
+namespace tapehead::kernels {
+namespace {
+
+constexpr std::int64_t grain = 8192;  // elements
+constexpr int group = 4;              // rows whose parts are added before they join a sum over rows
+
+// ---- forward -------------------------------------------------------------------------------------
+
+// The mean is found twice: of x, and of what is left after subtracting that. The second corrects
+// the rounding of the first, which matters when the mean is large beside the deviation.
+template <class T>
+TAPEHEAD_MULTIVERSION void center_rows(const T* x, const T* weight, const T* bias, T* y, T* mean,
+                                       T* rstd, std::int64_t rows, std::int64_t n, double eps) {
+  const double count = static_cast<double>(n);
+  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    const T near = static_cast<T>(
+        sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i]; }) / count);
+    const double rest =
+        sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i] - near; }) /
+        count;
+    const double squares = sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) {
+      const T d = x[i] - near;
+      return d * d;
+    });
+    const double variance = std::max(0.0, squares / count - rest * rest);
+    const T scale = static_cast<T>(1 / std::sqrt(variance + eps)), shift = static_cast<T>(rest);
+    mean[r] = static_cast<T>(static_cast<double>(near) + rest);
+    rstd[r] = scale;
+    if (!weight) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = ((x[i] - near) - shift) * scale;
+    } else if (!bias) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = ((x[i] - near) - shift) * scale * weight[i];
+    } else {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i)
+        y[i] = ((x[i] - near) - shift) * scale * weight[i] + bias[i];
+    }
+  }
+}
+
+template <class T>
+TAPEHEAD_MULTIVERSION void scale_rows(const T* x, const T* weight, T* y, T* rstd, std::int64_t rows,
+                                      std::int64_t n, double eps) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    // In double: the squares of floats overflow long before their root does.
+    const double squares = sum_run<double>(n, [=](std::int64_t i) __attribute__((always_inline)) {
+      const double xi = static_cast<double>(x[i]);
+      return xi * xi;
+    });
+    const T scale = static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + eps));
+    rstd[r] = scale;
+    if (!weight) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * scale;
+    } else {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * scale * weight[i];
+    }
+  }
+}
+
+// ---- backward ------------------------------------------------------------------------------------
+
+template <class T>
+struct RowStats {
+  T mean, rstd;
+};
+
+// Adds the parts of `count` rows to the sums over rows.
+template <std::size_t count, class T>
+TAPEHEAD_MULTIVERSION void add_to_sums(const T* g, const T* x, const RowStats<T>* stats,
+                                       std::int64_t n, double* dweight, double* dbias) {
+  RowStats<T> s[count];
+  std::copy(stats, stats + count, s);
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    T weight_part = 0, bias_part = 0;
+    for (std::size_t r = 0; r < count; ++r) {
+      const std::int64_t at = static_cast<std::int64_t>(r) * n + i;
+      weight_part += g[at] * ((x[at] - s[r].mean) * s[r].rstd);
+      bias_part += g[at];
+    }
+    dweight[i] += static_cast<double>(weight_part);
+    dbias[i] += static_cast<double>(bias_part);
+  }
+}
+
+template <bool centered, class T>
+TAPEHEAD_MULTIVERSION void input_gradient_row(const T* g, const T* x, const T* weight,
+                                              RowStats<T> stats, T* dx, std::int64_t n) {
+  const auto u = [=](std::int64_t i) __attribute__((always_inline)) {
+    return weight ? g[i] * weight[i] : g[i];
+  };
+  const auto xhat = [=](std::int64_t i) __attribute__((always_inline)) {
+    return (x[i] - stats.mean) * stats.rstd;
+  };
+  const double count = static_cast<double>(n);
+  const T mean_u = centered ? static_cast<T>(sum_run<T>(n, u) / count) : T(0);
+  const T mean_u_xhat = static_cast<T>(
+      sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) { return u(i) * xhat(i); }) /
+      count);
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i)
+    dx[i] = stats.rstd * (u(i) - mean_u - xhat(i) * mean_u_xhat);
+}
+
+template <class T>
+class Backward {
+ public:
+  explicit Backward(const NormBackward& args)
+      : args_(args),
+        g_(static_cast<const T*>(args.g)),
+        x_(static_cast<const T*>(args.x)),
+        mean_(static_cast<const T*>(args.mean)),
+        rstd_(static_cast<const T*>(args.rstd)),
+        weight_(static_cast<const T*>(args.weight)),
+        dx_(static_cast<T*>(args.dx)) {}
+
+  void run() {
+    const std::int64_t chunks = norm_chunks(args_.rows);
+    parallel_for(chunks, grain * chunks / std::max<std::int64_t>(args_.rows * args_.n, 1) + 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t chunk = begin; chunk < end; ++chunk) run_chunk(chunk, chunks);
+    });
+  }
+
+ private:
+  void run_chunk(std::int64_t chunk, std::int64_t chunks) {
+    const std::int64_t n = args_.n, last = args_.rows * (chunk + 1) / chunks;
+    double* dweight = args_.dweight ? args_.dweight + chunk * n : nullptr;
+    double* dbias = args_.dbias ? args_.dbias + chunk * n : nullptr;
+    if (dweight) {
+      std::fill(dweight, dweight + n, 0.0);
+      std::fill(dbias, dbias + n, 0.0);
+    }
+    for (std::int64_t r = args_.rows * chunk / chunks; r < last;) {
+      const int count = last - r >= group ? group : 1;
+      RowStats<T> stats[group];
+      for (int k = 0; k < count; ++k) stats[k] = {mean_ ? mean_[r + k] : T(0), rstd_[r + k]};
+      // The sums first: dx may overwrite g.
+      if (dweight) {
+        const auto add = count == group ? add_to_sums<group, T> : add_to_sums<1, T>;
+        add(g_ + r * n, x_ + r * n, stats, n, dweight, dbias);
+      }
+      if (dx_) {
+        const auto row = mean_ ? input_gradient_row<true, T> : input_gradient_row<false, T>;
+        for (int k = 0; k < count; ++k)
+          row(g_ + (r + k) * n, x_ + (r + k) * n, weight_, stats[k], dx_ + (r + k) * n, n);
+      }
+      r += count;
+    }
+  }
+
+  const NormBackward& args_;
+  const T *g_, *x_, *mean_, *rstd_, *weight_;
+  T* dx_;
+};
+
+}  // namespace
+
+void norm_forward(DType dtype, const NormForward& args) {
+  visit_floating(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t n = args.n;
+    const T *x = static_cast<const T*>(args.x), *weight = static_cast<const T*>(args.weight);
+    T *y = static_cast<T*>(args.y), *rstd = static_cast<T*>(args.rstd);
+    parallel_for(args.rows, grain / std::max<std::int64_t>(n, 1) + 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+      if (args.mean)
+        center_rows(x + begin * n, weight, static_cast<const T*>(args.bias), y + begin * n,
+                    static_cast<T*>(args.mean) + begin, rstd + begin, end - begin, n, args.eps);
+      else
+        scale_rows(x + begin * n, weight, y + begin * n, rstd + begin, end - begin, n, args.eps);
+    });
+  });
+}
+
+void norm_backward(DType dtype, const NormBackward& args) {
+  visit_floating(dtype, [&](auto zero) { Backward<decltype(zero)>(args).run(); });
+}
+
+std::int64_t norm_chunks(std::int64_t rows) {
+  constexpr std::int64_t least_rows = 8, most_chunks = 32;
+  return std::clamp<std::int64_t>(rows / least_rows, 1, most_chunks);
+}
+
+}  // namespace tapehead::kernels

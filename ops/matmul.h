@@ -1,0 +1,31 @@
+// Matrix products, on BLAS. Strided operands (heads, transposes, slices) go to BLAS as they are,
+// with a leading dimension; only layouts that BLAS cannot take are copied (an expanded row or
+// column; repeated leading dims are never copied).
+//
+// One thread setting of the process is touched: see ops/kernels/gemm.h.
+#pragma once
+
+#include <tapehead/core/tensor.h>
+
+namespace tapehead {
+
+struct MatmulOptions {
+  double scale = 1;  ///< a factor of the product, folded into it: no pass of its own
+};
+
+/// NumPy's matrix product, y = scale * a b: a (..., m, k), b (..., k, n) -> (..., m, n). A 1-D
+/// operand is a row (a) or a column (b) whose dim disappears again; leading dims broadcast. An inner
+/// size of 0 gives zeros.
+/// saves b for da, a for db;  da = scale * g b^T, db = scale * a^T g, summed over the leading dims
+/// in which the operand was broadcast (a shared weight's gradient is one product, not a batch of them)
+/// ShapeError: a 0-d operand, inner sizes differ, leading dims do not broadcast. DTypeError: the
+/// operands are not floating, or not of one dtype.
+Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
+/// Product of two batches of matrices: matmul of (batch, m, k) and (batch, k, n), with equal batch.
+Tensor bmm(const Tensor& a, const Tensor& b);
+/// Inner product of two 1-D tensors of equal size: 0-d. A matmul.
+Tensor dot(const Tensor& a, const Tensor& b);
+/// All products of two 1-D tensors: (n), (m) -> (n, m). A matmul of a column and a row.
+Tensor outer(const Tensor& a, const Tensor& b);
+
+}  // namespace tapehead

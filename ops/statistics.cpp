@@ -1,0 +1,178 @@
+// Reductions that are more than one pass: variance, norms, logsumexp.
+#include <tapehead/core/dry_run.h>
+#include <tapehead/core/record.h>
+#include <tapehead/ops/binary.h>
+#include <tapehead/ops/index.h>
+#include <tapehead/ops/kernels/reduce.h>
+#include <tapehead/ops/reduce.h>
+#include <tapehead/ops/reduction.h>
+
+#include <cmath>
+#include <limits>
+
+namespace tapehead {
+namespace {
+
+using detail::quotient_or_zero;
+using detail::ReducedDims;
+using detail::ReduceNode;
+using detail::view_as;
+
+// ---- var and std ---------------------------------------------------------------------------------
+
+double degrees_of_freedom(std::int64_t count, double correction) {
+  return std::max(0.0, static_cast<double>(count) - correction);
+}
+
+Tensor deviation(const Tensor& x, const Dims& dims) {
+  const Tensor center = mean(x, dims, true);
+  return sub(x, center);
+}
+
+class SpreadNode : public ReduceNode {
+ public:
+  using ReduceNode::ReduceNode;
+  double correction = 1;
+
+  std::vector<Graph::Attribute> attributes() const override {
+    auto result = ReduceNode::attributes();
+    result.push_back({"correction", correction});
+    return result;
+  }
+
+ protected:
+  double freedom() const { return degrees_of_freedom(count(), correction); }
+};
+
+struct VarNode final : SpreadNode {
+  static constexpr bool root = false;
+  VarNode() : SpreadNode("var") {}
+  Saved x{*this, "x", {0}, "dx = g * 2 / (n - correction) * (x - mean)"};
+
+  void save(const Tensor& input, const Tensor&) { x.save(input); }
+  Grads backward(Tensor g, const Wanted&) override {
+    const Tensor scale = mul(std::move(g), 2.0 / freedom());
+    Tensor d = deviation(x.get(), dims());
+    return {mul(std::move(d), with_dims(scale))};
+  }
+};
+
+struct StdNode final : SpreadNode {
+  static constexpr bool root = true;
+  StdNode() : SpreadNode("std") {}
+  Saved x{*this, "x", {0}, "dx = g / ((n - correction) * y) * (x - mean), 0 where y = 0"};
+  Saved y{*this, "y", {0}, "dx = g / ((n - correction) * y) * (x - mean), 0 where y = 0"};
+
+  void save(const Tensor& input, const Tensor& output) {
+    x.save(input);
+    y.save(output);
+  }
+  Grads backward(Tensor g, const Wanted&) override {
+    const Tensor scale = mul(quotient_or_zero(g, y.get()), 1.0 / freedom());
+    Tensor d = deviation(x.get(), dims());
+    return {mul(std::move(d), with_dims(scale))};
+  }
+};
+
+template <class NodeType>
+Tensor spread_of(const char* operation, const Tensor& x, const Dims& over, double correction,
+                 bool keepdim) {
+  check_floating(operation, "x", x);
+  const ReducedDims dims(operation, x, over, keepdim);
+  // In double: a rounded mean would add the square of its error to every deviation.
+  Tensor center = empty(operation, dims.kept, DType::f64);
+  Tensor y = empty(operation, dims.result, x.dtype());
+  launch([&] {
+    kernels::sum(x.view(), center.view(), static_cast<double>(dims.count));
+    kernels::variance(x.view(), center.view(), view_as(y, dims.kept),
+                      degrees_of_freedom(dims.count, correction), NodeType::root);
+  });
+  return record<NodeType>(y, {&x}, [&](NodeType& node) {
+    node.set_dims(dims);
+    node.correction = correction;
+    node.save(x, y);
+  });
+}
+
+// ---- logsumexp -----------------------------------------------------------------------------------
+
+struct LogSumExpNode final : ReduceNode {
+  LogSumExpNode() : ReduceNode("logsumexp") {}
+  Saved x{*this, "x", {0}, "dx = g * exp(x - y)"};
+  Saved y{*this, "y", {0}, "dx = g * exp(x - y)"};
+
+  Grads backward(Tensor g, const Wanted&) override {
+    Tensor softmax = exp(sub(x.get(), with_dims(y.get())));
+    return {mul(std::move(softmax), with_dims(g))};
+  }
+};
+
+// ---- norm ----------------------------------------------------------------------------------------
+
+struct NormNode final : ReduceNode {
+  NormNode() : ReduceNode("norm") {}
+  Saved x{*this, "x", {0}, "dx = g * x / y, 0 where y = 0"};
+  Saved y{*this, "y", {0}, "dx = g * x / y, 0 where y = 0"};
+
+  Grads backward(Tensor g, const Wanted&) override {
+    const Tensor scale = quotient_or_zero(g, y.get());
+    return {mul(x.get(), with_dims(scale))};
+  }
+};
+
+Tensor norm2(const Tensor& x, const Dims& over, bool keepdim) {
+  const ReducedDims dims("norm", x, over, keepdim);
+  Tensor y = empty("norm", dims.result, x.dtype());
+  launch([&] { kernels::norm2(x.view(), view_as(y, dims.kept)); });
+  return record<NormNode>(y, {&x}, [&](NormNode& node) {
+    node.set_dims(dims);
+    node.x.save(x);
+    node.y.save(y);
+  });
+}
+
+// The root is taken of 1 where the sum is 0: there the root's slope is infinite, the norm's is 0.
+Tensor general_norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
+  const Tensor total = sum(pow(abs(x), p), dims, keepdim);
+  const Tensor is_zero = eq(total, 0.0);
+  Tensor root = pow(masked_fill(total, is_zero, 1), 1.0 / p);
+  return masked_fill(std::move(root), is_zero, 0);
+}
+
+}  // namespace
+
+Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim) {
+  return spread_of<VarNode>("var", x, dims, correction, keepdim);
+}
+
+Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim) {
+  return spread_of<StdNode>("std", x, dims, correction, keepdim);
+}
+
+Tensor logsumexp(const Tensor& x, const Dims& over, bool keepdim) {
+  check_floating("logsumexp", "x", x);
+  const ReducedDims dims("logsumexp", x, over, keepdim);
+  Tensor y = empty("logsumexp", dims.result, x.dtype());
+  launch([&] {
+    const View result = view_as(y, dims.kept);
+    kernels::amax(x.view(), result);
+    kernels::logsumexp_from_max(x.view(), result);
+  });
+  return record<LogSumExpNode>(y, {&x}, [&](LogSumExpNode& node) {
+    node.set_dims(dims);
+    node.x.save(x);
+    node.y.save(y);
+  });
+}
+
+Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
+  check_floating("norm", "x", x);
+  if (!(p > 0))
+    throw ValueError("norm", "p = " + std::to_string(p) + ": must be positive");
+  if (p == 2) return norm2(x, dims, keepdim);
+  if (p == 1) return sum(abs(x), dims, keepdim);
+  if (p == std::numeric_limits<double>::infinity()) return amax(abs(x), dims, keepdim);
+  return general_norm(x, p, dims, keepdim);
+}
+
+}  // namespace tapehead
