@@ -1,0 +1,20 @@
+// Checks of options that modules and optimizers share. All throw ValueError that opens with
+// `operation` and names the option.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tapehead::nn {
+
+/// A number as errors and summaries show it: "0.1".
+std::string format_number(double value);
+
+void check_positive(std::string_view operation, std::string_view name, std::int64_t value);
+/// In [0, 1].
+void check_probability(std::string_view operation, std::string_view name, double value);
+/// A finite number that is at least 0.
+void check_not_negative(std::string_view operation, std::string_view name, double value);
+
+}  // namespace tapehead::nn

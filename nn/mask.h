@@ -1,0 +1,79 @@
+// Mask: which keys each query may attend to.
+//
+// A type of its own and not a bool tensor, because the field reads bool tensors in two opposite
+// ways, and reading one the wrong way raises no error. Here the direction is in the name: keep(t)
+// and hide(t). Masks are combined with & (both must let a key be seen) and | (either is enough).
+//
+// A mask is a rule and holds no tensor of scores' size; hidden() makes one, as small as broadcasting
+// allows. Scores have the shape (..., L, S): L queries, S keys, any dims in front, the first of
+// which is the batch. A Mask is an immutable value; copies share its rule, on any thread.
+//
+// A query that may see no key at all is legal: its attention output is 0.
+#pragma once
+
+#include <tapehead/core/tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tapehead::nn {
+
+/// How a triangle lies on L queries and S keys when the two numbers differ.
+enum class Align {
+  top_left,      ///< query i sees keys 0..i, as PyTorch's is_causal
+  bottom_right,  ///< the last query sees all keys: the queries are the last of the sequence
+};
+
+class Mask {
+ public:
+  /// Hides nothing.
+  Mask() = default;
+
+  /// Query i sees keys 0..i; as many queries as keys, else ShapeError when it is used.
+  static Mask causal();
+  /// The same for any numbers of queries and keys.
+  static Mask causal(Align align);
+  /// Query i sees keys 0..i + offset: the queries stand `offset` places into the sequence. ValueError
+  /// when negative.
+  static Mask causal(std::int64_t offset);
+
+  /// True where a position is padding, a key that no query may see. bool, (batch, S) or (S).
+  static Mask padding(const Tensor& is_padding);
+  /// Only the first lengths[n] keys of sequence n are real; the rest is padding. ValueError when one
+  /// is negative, ShapeError in use when one is more than S.
+  static Mask padding(std::vector<std::int64_t> lengths);
+
+  /// True where a query may attend to a key. bool, broadcasts to the scores; a tensor of more than
+  /// two dims has the rank of the scores, so that a batch is never taken for heads.
+  static Mask keep(const Tensor& may_attend);
+  /// True where a query may not attend to a key; shapes as for keep().
+  static Mask hide(const Tensor& is_hidden);
+
+  /// Keys that both (either) let be seen.
+  friend Mask operator&(const Mask& a, const Mask& b);
+  friend Mask operator|(const Mask& a, const Mask& b);
+
+  bool hides_nothing() const { return rule_ == nullptr; }
+
+  /// True where a key is hidden: bool, of a shape that broadcasts to `scores`. Undefined when the
+  /// mask hides nothing. ShapeError when the mask does not fit these scores.
+  Tensor hidden(const Shape& scores) const;
+
+  /// The same mask with its tensor for `scores` already made, so that the layers of a model share
+  /// one. For other shapes it is made anew.
+  Mask prepared(const Shape& scores) const;
+
+  /// One grid for each matrix of hidden(scores), '.' a key that may be seen, 'x' a hidden one, with
+  /// a line that lists the queries that see nothing.
+  std::string grid(const Shape& scores) const;
+
+  /// What a kind of mask is: one function. Attention kernels may ask for more one day.
+  struct Rule;
+
+ private:
+  explicit Mask(std::shared_ptr<const Rule> rule) : rule_(std::move(rule)) {}
+  std::shared_ptr<const Rule> rule_;
+};
+
+}  // namespace tapehead::nn

@@ -1,0 +1,82 @@
+// Multi-head attention: projections around attention on heads.
+//
+// The tape of one self-attention reads: three times linear, transpose and reshape (views); matmul,
+// masked_fill, softmax, matmul; transpose, reshape (the one copy), linear. It saves x, q, k, v, the
+// weights, the merged heads and the mask: 4 B h T^2 + 20 B T d + T^2 bytes in f32 under a causal mask.
+#pragma once
+
+#include <tapehead/nn/attention.h>
+#include <tapehead/nn/layers.h>
+
+#include <optional>
+
+namespace tapehead::nn {
+
+/// What the projections start from.
+enum class ProjectionInit {
+  linear_uniform,  ///< weights and biases as torch.nn.Linear's
+  xavier_uniform,  ///< as torch.nn.MultiheadAttention: xavier_uniform of the stacked q, k, v
+                   ///< weights, out_proj.weight as Linear's, biases 0
+};
+
+struct MultiHeadAttentionOptions {
+  std::int64_t embed_dim = 0;
+  std::int64_t num_heads = 0;
+  double dropout = 0;  ///< of the weights, in training mode
+  bool bias = true;
+  std::optional<std::int64_t> kdim = {};  ///< features of the keys; embed_dim when not given
+  std::optional<std::int64_t> vdim = {};  ///< features of the values; embed_dim when not given
+  ProjectionInit init = ProjectionInit::linear_uniform;
+  DType dtype = DType::f32;
+};
+
+/// Which weights to return.
+enum class HeadWeights { averaged, per_head };
+
+/// Multi-head attention with the parameters of torch.nn.MultiheadAttention under its names. Tensors
+/// are batch first, (N, T, features), or (T, features) without a batch.
+/// ValueError: sizes not positive, embed_dim not divisible by num_heads, dropout outside [0, 1].
+struct MultiHeadAttention : Module {
+  explicit MultiHeadAttention(MultiHeadAttentionOptions options,
+                              Generator& generator = default_generator());
+
+  /// query (N, L, embed_dim), key (N, S, kdim), value (N, S, vdim) -> (N, L, embed_dim). The mask
+  /// is over scores (N, num_heads, L, S), with N = 1 for input without a batch. ShapeError.
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const Mask& mask = {}) const;
+  /// Self-attention.
+  Tensor operator()(const Tensor& x, const Mask& mask = {}) const { return (*this)(x, x, x, mask); }
+
+  struct WithWeights {
+    Tensor output;
+    Tensor weights;  ///< (N, L, S), or per head (N, num_heads, L, S); no N without a batch
+  };
+  /// The same output, and the attention weights as they were before dropout: rows sum to 1.
+  WithWeights with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
+                           const Mask& mask = {}, HeadWeights which = HeadWeights::averaged) const;
+
+  void visit(Visitor& visitor) override;
+  std::string summary() const override;
+  const MultiHeadAttentionOptions& options() const { return options_; }
+
+  Tensor in_proj_weight;  ///< (3 embed_dim, embed_dim): rows of q, k, v; when kdim = vdim = embed_dim
+  Tensor q_proj_weight;   ///< (embed_dim, embed_dim), else
+  Tensor k_proj_weight;   ///< (embed_dim, kdim)
+  Tensor v_proj_weight;   ///< (embed_dim, vdim)
+  Tensor in_proj_bias;    ///< (3 embed_dim), or undefined
+  Linear out_proj;        ///< embed_dim -> embed_dim
+
+ private:
+  struct Projection {
+    Tensor weight, bias;
+  };
+  Projection projection(std::int64_t part) const;
+  Tensor project(const Tensor& x, std::int64_t part) const;
+  void check(const Tensor& query, const Tensor& key, const Tensor& value) const;
+  WithWeights run(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask,
+                  std::optional<HeadWeights> which) const;
+
+  MultiHeadAttentionOptions options_;
+};
+
+}  // namespace tapehead::nn

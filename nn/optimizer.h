@@ -1,0 +1,196 @@
+// Optimizers. A step writes the parameters in place, outside any tape, and bumps their versions, so
+// that a tape which saved one of them finds out.
+//
+// A parameter that the loss did not reach is skipped: no decay, no momentum, no count of a step. An
+// optimizer holds on to the tensors that it was given; when a module's parameter was replaced by
+// another leaf, its gradient is not among those of the step, which is a StateError.
+//
+// state() is a list of named tensors: moments, counts of steps and hyperparameters. Loading it into
+// an optimizer of the same parameters continues bit for bit.
+#pragma once
+
+#include <tapehead/core/gradients.h>
+#include <tapehead/nn/module.h>
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tapehead::nn {
+
+class StateReader;
+
+/// Parameters that are stepped alike.
+struct ParameterGroup {
+  StateDict parameters;
+  std::optional<double> weight_decay = {};  ///< the optimizer's own when not given
+  double lr_scale = 1;                      ///< a factor of the optimizer's lr
+};
+
+/// What an optimizer steps: all parameters of a module, a list of tensors, or groups.
+class Parameters {
+ public:
+  Parameters(const Module& module);                   // NOLINT: stands for the list
+  Parameters(const std::vector<Tensor>& tensors);     // NOLINT: named "0", "1", ...
+  Parameters(std::vector<ParameterGroup> groups)      // NOLINT
+      : groups_(std::move(groups)) {}
+
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+
+ private:
+  std::vector<ParameterGroup> groups_;
+};
+
+/// The parameters of a module in two groups: matrices and larger, with the optimizer's weight decay,
+/// and what has fewer than two dims (biases, the weights of norms), without.
+std::vector<ParameterGroup> decay_groups(const Module& module);
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// One step along `gradients`, which may hold more than this optimizer's parameters. StateError,
+  /// before anything is written, when one of them is not there.
+  void step(const Gradients& gradients);
+
+  double lr() const { return lr_; }
+  /// For schedules. ValueError unless finite and not negative.
+  void set_lr(double lr);
+
+  /// Handles to everything that step() reads beside parameters and gradients: hyperparameters and
+  /// counts as 0-d tensors, and the moments of parameters that were stepped, by parameter name.
+  StateDict state();
+  /// Takes over all of it, hyperparameters included. ValueError lists what is missing, unexpected, of
+  /// another shape or dtype, or out of range; then nothing was changed.
+  void load_state(const StateDict& state);
+
+ protected:
+  struct Number {
+    std::string name;
+    double* value;
+  };
+  struct Entry {
+    std::string name;
+    Tensor parameter;
+    std::size_t group = 0;
+    std::int64_t steps = 0;
+    std::vector<Tensor> slots = {};  // by slot_names(); none before the first step
+  };
+
+  /// `name` opens error texts and lives as long as the process. ValueError: a tensor is no leaf or is
+  /// given twice, or two have one name.
+  Optimizer(const char* name, const Parameters& parameters, double lr, double weight_decay);
+
+  /// The numbers of this kind of optimizer, which state() holds and load_state() sets.
+  virtual std::vector<Number> numbers() = 0;
+  /// ValueError when one of them is out of range.
+  virtual void check_numbers() const = 0;
+  /// The tensors of state that each parameter has, shaped like it and 0 at first.
+  virtual std::vector<const char*> slot_names() const = 0;
+  /// Writes the parameter and its slots; entry.steps counts this step.
+  virtual void update(const Entry& entry, const Tensor& gradient, double lr,
+                      double weight_decay) const = 0;
+
+  /// Everything that numbers can be wrong in. Constructors of the kinds end with it.
+  void check_all() const;
+  const char* name() const { return name_; }
+
+ private:
+  struct Group {
+    double weight_decay;
+    double lr_scale;
+  };
+
+  void add(const NamedTensor& parameter, std::size_t group);
+  void make_slots(Entry& entry) const;
+  std::vector<Number> all_numbers();
+  void read_entry(StateReader& reader, Entry& entry) const;
+
+  const char* const name_;
+  double lr_;
+  std::vector<Group> groups_;
+  std::vector<Entry> entries_;
+};
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  bool nesterov = false;  ///< ValueError without momentum
+  double weight_decay = 0;
+};
+
+/// g = g + weight_decay * p;  with momentum: b = momentum * b + g, from b = 0, and then
+/// g = g + momentum * b (Nesterov) or b;  p = p - lr * g. As torch.optim.SGD (Sutskever et al. 2013).
+/// ValueError: momentum, lr or weight_decay negative or not finite.
+class SGD final : public Optimizer {
+ public:
+  explicit SGD(const Parameters& parameters, SGDOptions options = {});
+
+ private:
+  std::vector<Number> numbers() override;
+  void check_numbers() const override;
+  std::vector<const char*> slot_names() const override;
+  void update(const Entry& entry, const Tensor& gradient, double lr,
+              double weight_decay) const override;
+
+  double momentum_;
+  double nesterov_;  // 0 or 1: a number, so that it is saved with the others
+};
+
+struct AdamOptions {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+};
+
+/// g = g + weight_decay * p;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  at step k
+/// p = p - lr * (m / (1 - b1^k)) / (sqrt(v / (1 - b2^k)) + eps)  (Kingma and Ba 2015).
+/// ValueError: betas outside [0, 1); lr, eps or weight_decay negative or not finite.
+class Adam : public Optimizer {
+ public:
+  explicit Adam(const Parameters& parameters, const AdamOptions& options = {})
+      : Adam("Adam", parameters, options, false) {}
+
+ protected:
+  Adam(const char* name, const Parameters& parameters, const AdamOptions& options, bool decoupled);
+
+ private:
+  std::vector<Number> numbers() override;
+  void check_numbers() const override;
+  std::vector<const char*> slot_names() const override;
+  void update(const Entry& entry, const Tensor& gradient, double lr,
+              double weight_decay) const override;
+
+  std::array<double, 2> betas_;
+  double eps_;
+  const bool decoupled_;
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+};
+
+/// p = p - lr * weight_decay * p, then as Adam without decay (Loshchilov and Hutter 2019).
+class AdamW final : public Adam {
+ public:
+  explicit AdamW(const Parameters& parameters, const AdamWOptions& options = {})
+      : Adam("AdamW", parameters,
+             {options.lr, options.betas, options.eps, options.weight_decay}, true) {}
+};
+
+/// Scales all gradients so that their norm, taken over all elements together, is at most max_norm:
+/// a factor of min(1, max_norm / (norm + 1e-6)). Returns the norm before, f64, 0-d; 0 when nothing
+/// was reached. A norm that is infinite or NaN is a ValueError and the gradients stay as they are;
+/// with error_if_nonfinite = false it is returned and they stay as they are.
+/// ValueError: max_norm negative or NaN. StateError: gradients to be scaled are recorded
+/// (create_graph).
+Tensor clip_grad_norm(Gradients& gradients, double max_norm, bool error_if_nonfinite = true);
+
+}  // namespace tapehead::nn
