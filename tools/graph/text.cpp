@@ -1,0 +1,154 @@
+#include <tapehead/graph/module_tree.h>
+#include <tapehead/graph/text.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+namespace tapehead::graph {
+namespace {
+
+constexpr std::size_t name_columns = 29;
+
+// Length in bytes of the UTF-8 sequence that starts `text`, 0 when it is not one. Enough to count
+// columns and never cut a character; whether the code point exists is the reader's business.
+std::size_t sequence_length(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2
+                           : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+std::vector<std::string_view> code_points(std::string_view text) {
+  std::vector<std::string_view> points;
+  while (!text.empty()) {
+    const std::size_t length = sequence_length(text);
+    const bool control = static_cast<unsigned char>(text[0]) < ' ' || text[0] == 0x7f;
+    points.push_back(length == 0 || control ? std::string_view("?") : text.substr(0, length));
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return points;
+}
+
+std::string blanks(std::size_t columns, std::string_view text) {
+  const std::size_t length = code_points(text).size();
+  return std::string(columns > length ? columns - length : 0, ' ');
+}
+
+std::string left(std::size_t columns, const std::string& text) {
+  return text + blanks(columns, text);
+}
+
+// A blank always stands in front, so that a number too wide for its column does not touch the next.
+std::string right(std::size_t columns, const std::string& text) {
+  return " " + blanks(columns - 1, text) + text;
+}
+
+// printf's %f writes what the locale takes for a decimal point.
+std::string fixed(double value, int digits) {
+  std::array<char, 64> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::fixed, digits);
+  return std::string(text.data(), end.ptr);
+}
+
+std::string format_share(std::int64_t part, std::int64_t total) {
+  if (total == 0) return "-";
+  return fixed(100.0 * static_cast<double>(part) / static_cast<double>(total), 1) + " %";
+}
+
+std::string table_row(const std::string& name, const std::string& operations,
+                      const std::string& activations, const std::string& share,
+                      const std::string& others) {
+  return left(name_columns, name) + right(7, operations) + right(29, activations) +
+         right(8, share) + right(27, others) + "\n";
+}
+
+class SavedTable {
+ public:
+  explicit SavedTable(const Graph& graph) : tree_(folded(module_sums(graph))) {}
+
+  std::string print() {
+    text_ = table_row("module", "ops", "saved activations", "share", "parameters, inputs");
+    text_ += std::string(100, '-') + "\n";
+    row_outside_modules();
+    for (const ModuleSums& child : tree_.children) rows_below("", child, 0);
+    text_ += std::string(100, '-') + "\n";
+    row("total", tree_);
+    return std::move(text_);
+  }
+
+ private:
+  // What belongs to no module, and what modules that nothing encloses share.
+  void row_outside_modules() {
+    ModuleSums rest = tree_;
+    for (const ModuleSums& child : tree_.children) {
+      rest.operations -= child.operations;
+      rest.activations -= child.activations;
+      rest.others -= child.others;
+    }
+    if (rest.operations + rest.activations + rest.others > 0) row("(outside modules)", rest);
+  }
+
+  // A module that adds nothing to its only child shares that child's row: "blocks.0-3 x 4".
+  void rows_below(const std::string& prefix, const ModuleSums& module, std::size_t depth) {
+    const std::string name = prefix + module.name;
+    const bool passes_on = module.repeats == 1 && module.children.size() == 1 &&
+                           module.children[0].operations == module.operations &&
+                           module.children[0].activations == module.activations &&
+                           module.children[0].others == module.others;
+    if (passes_on) return rows_below(name + ".", module.children[0], depth);
+    row(std::string(2 * std::min<std::size_t>(depth, 8), ' ') + name +
+            (module.repeats > 1 ? " x " + std::to_string(module.repeats) : ""),
+        module);
+    for (const ModuleSums& child : module.children) rows_below("", child, depth + 1);
+  }
+
+  void row(const std::string& name, const ModuleSums& sums) {
+    text_ += table_row(fit_label(name, name_columns), format_count(sums.operations),
+                       format_bytes(sums.activations),
+                       format_share(sums.activations, tree_.activations),
+                       format_bytes(sums.others));
+  }
+
+  ModuleSums tree_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string saved_table(const Graph& graph) { return SavedTable(graph).print(); }
+
+std::string format_count(std::int64_t count) {
+  std::string text = std::to_string(count);
+  const std::size_t first = count < 0 ? 1 : 0;
+  for (std::size_t at = text.size(); at > first + 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string format_bytes(std::int64_t bytes) {
+  static constexpr std::array units = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return format_count(bytes);
+  double scaled = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; scaled >= 1023.995 && unit + 1 < units.size(); ++unit) scaled /= 1024;
+  return format_count(bytes) + " (" + fixed(scaled, 2) + " " + units[unit] + ")";
+}
+
+std::string fit_label(std::string_view text, std::size_t columns) {
+  const std::vector<std::string_view> points = code_points(text);
+  std::string fitted;
+  const bool whole = points.size() <= columns;
+  const std::size_t head = whole ? points.size() : (columns - 3 + 1) / 2;
+  const std::size_t tail = whole ? 0 : columns - 3 - head;
+  for (std::size_t i = 0; i < head; ++i) fitted += points[i];
+  if (!whole) fitted += "...";
+  for (std::size_t i = points.size() - tail; i < points.size(); ++i) fitted += points[i];
+  return fitted;
+}
+
+}  // namespace tapehead::graph

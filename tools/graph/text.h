@@ -1,0 +1,31 @@
+// Graphs as text for terminals and logs, at most 100 columns wide.
+#pragma once
+
+#include <tapehead/core/graph.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tapehead::graph {
+
+/// What the backward pass keeps, by module: operations recorded, bytes of saved activations and their
+/// share, and bytes of saved parameters and inputs, which exist anyway.
+///
+/// A row counts the module and everything below it. Bytes are those of distinct storages; one that
+/// several modules keep is counted in the module that encloses them all, so a row is what would be
+/// freed if nothing below that module were saved, and the total is graph.saved_activation_bytes().
+/// What no single module encloses, the loss for one, stands in the row "(outside modules)".
+/// Neighbours that are alike but for their numbers stand as one row "0-3 x 4" with the sum of all.
+/// The graph comes from a tape or has passed validate().
+std::string saved_table(const Graph& graph);
+
+/// "1,234,567".
+std::string format_count(std::int64_t count);
+/// "1,234,567 (1.18 MiB)"; without brackets below 1024.
+std::string format_bytes(std::int64_t bytes);
+/// `text` made fit for one table cell: control characters and bytes that are not ASCII or whole UTF-8
+/// become "?", and what is longer than `columns` code points loses its middle to "...".
+std::string fit_label(std::string_view text, std::size_t columns);
+
+}  // namespace tapehead::graph

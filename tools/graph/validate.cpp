@@ -1,0 +1,109 @@
+#include <tapehead/core/error.h>
+#include <tapehead/graph/validate.h>
+
+#include <limits>
+#include <string>
+
+namespace tapehead::graph {
+namespace {
+
+// Wide enough for what a shape of at most 2^63 elements and strides of 64 bits can reach.
+__extension__ using Wide = __int128;
+
+constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+
+class Validator {
+ public:
+  Validator(const Graph& graph, std::string_view source) : graph_(graph), source_(source) {}
+
+  void run() {
+    check_storages();
+    for (row_ = 0; row_ < graph_.values.size(); ++row_) check_value(graph_.values[row_]);
+    check_nodes();
+    for (row_ = 0; row_ < graph_.saved.size(); ++row_) check_slot(graph_.saved[row_]);
+  }
+
+ private:
+  void check_storages() {
+    table_ = "storages";
+    std::int64_t total = 0;
+    for (row_ = 0; row_ < graph_.storages.size(); ++row_)
+      add_up(total, graph_.storages[row_].bytes);
+    table_ = "values";
+  }
+
+  void check_value(const Graph::Value& value) {
+    require(is_row(value.storage, graph_.storages.size()), "storage names no row of storages");
+    require(value.producer >= -1 && (value.producer < 0 || is_row(value.producer, graph_.nodes.size())),
+            "producer names no row of nodes");
+    require(value.shape.rank() == value.strides.rank(), "shape and strides differ in length");
+    check_window(value);
+  }
+
+  // The first and the last element that the strides reach, counted in elements.
+  void check_window(const Graph::Value& value) {
+    Wide first = value.offset, last = value.offset, count = 1;
+    const Wide size = static_cast<Wide>(size_of(value.dtype));
+    bool empty = false;
+    for (int i = 0; i < value.shape.rank(); ++i) {
+      require(value.shape[i] >= 0, "shape has a negative size");
+      empty = empty || value.shape[i] == 0;
+      const Wide reach = Wide{value.shape[i] - 1} * value.strides[i];
+      (reach < 0 ? first : last) += reach;
+      if (value.shape[i] > 0) count *= value.shape[i];
+      require(count <= largest / size, "shape has more bytes than 64 bits can count");
+    }
+    if (empty) return;
+    const Wide bytes = graph_.storages[static_cast<std::size_t>(value.storage)].bytes;
+    require(first >= 0 && (last + 1) * size <= bytes,
+            "the window reaches outside its storage");
+  }
+
+  void check_nodes() {
+    table_ = "nodes";
+    std::int64_t flops = 0;
+    for (row_ = 0; row_ < graph_.nodes.size(); ++row_) {
+      const Graph::Node& node = graph_.nodes[row_];
+      for (const std::int64_t input : node.inputs)
+        require(is_row(input, graph_.values.size()), "inputs names no row of values");
+      require(is_row(node.output, graph_.values.size()), "output names no row of values");
+      add_up(flops, node.flops);
+    }
+    table_ = "saved";
+  }
+
+  void check_slot(const Graph::SavedSlot& slot) {
+    require(is_row(slot.node, graph_.nodes.size()), "node names no row of nodes");
+    require(is_row(slot.value, graph_.values.size()), "value names no row of values");
+    const std::size_t inputs = graph_.nodes[static_cast<std::size_t>(slot.node)].inputs.size();
+    for (const std::int64_t input : slot.for_inputs)
+      require(is_row(input, inputs), "for_inputs names no input of the node");
+  }
+
+  static bool is_row(std::int64_t id, std::size_t rows) {
+    return id >= 0 && static_cast<std::size_t>(id) < rows;
+  }
+
+  void add_up(std::int64_t& total, std::int64_t part) const {
+    require(part >= 0, "a count is negative");
+    require(part <= largest - total, "the counts add up to more than 64 bits can hold");
+    total += part;
+  }
+
+  void require(bool holds, std::string_view broken) const {
+    if (holds) return;
+    throw ValueError("read_json", std::string(source_) + ": row " + std::to_string(row_) + " of " +
+                                      table_ + ": " + std::string(broken));
+  }
+
+  const Graph& graph_;
+  std::string_view source_;
+  std::string table_;
+  std::size_t row_ = 0;
+};
+
+}  // namespace
+
+void validate(const Graph& graph, std::string_view source) { Validator(graph, source).run(); }
+
+}  // namespace tapehead::graph

@@ -1,0 +1,207 @@
+#include "checkpoint.h"
+
+#include <tapehead/core/dry_run.h>
+#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/safetensors.h>
+
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "trainer.h"
+#include "utf8.h"
+
+namespace tapehead::program {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* run_format = "tapehead-run/1";
+constexpr const char* model_format = "tapehead-model/1";
+constexpr std::string_view parameter_prefix = "model.";
+constexpr std::string_view optimizer_prefix = "optimizer.";
+constexpr const char* losses_name = "losses";
+constexpr const char* held_out_name = "held_out";  // rows of step, loss
+
+fs::path checkpoint_file(const fs::path& folder) { return folder / "checkpoint.safetensors"; }
+fs::path model_file(const fs::path& folder) { return folder / "model.safetensors"; }
+
+[[noreturn]] void damaged(const fs::path& file, const std::string& why) {
+  throw ValueError("checkpoint", file.string() + ": " + why);
+}
+
+// ---- writing -------------------------------------------------------------------------------------
+
+void append(nn::StateDict& all, std::string_view prefix, const nn::StateDict& part) {
+  for (const nn::NamedTensor& entry : part)
+    all.push_back({std::string(prefix) + entry.name, entry.tensor});
+}
+
+Tensor as_tensor(const std::vector<RunState::Evaluation>& evaluations) {
+  std::vector<double> values;
+  for (const RunState::Evaluation& evaluation : evaluations) {
+    values.push_back(static_cast<double>(evaluation.step));
+    values.push_back(evaluation.loss);
+  }
+  return from_vector(values, {static_cast<std::int64_t>(evaluations.size()), 2});
+}
+
+json describe_run(const RunState& state) {
+  return {{"options", to_json(state.options)},
+          {"characters", state.characters},
+          {"checksum", state.checksum},
+          {"step", state.step},
+          {"total", state.total ? json(*state.total) : json()},
+          {"seconds", state.seconds}};
+}
+
+// Digits that give back the same bits, so that two runs can be compared by their files.
+std::string in_full(double value) {
+  std::array<char, 40> text;
+  return std::string(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);
+}
+
+std::string losses_as_csv(const RunState& state) {
+  std::string text = "step,loss,held_out\n";
+  auto evaluation = state.held_out.begin();
+  for (std::size_t i = 0; i < state.losses.size(); ++i) {
+    const auto step = static_cast<std::int64_t>(i) + 1;
+    text += std::to_string(step) + "," + in_full(state.losses[i]) + ",";
+    if (evaluation != state.held_out.end() && evaluation->step == step)
+      text += in_full((evaluation++)->loss);
+    text += "\n";
+  }
+  return text;
+}
+
+// ---- reading -------------------------------------------------------------------------------------
+
+// The JSON text that stands in the metadata beside the name of the format.
+json read_description(const nn::Safetensors& file, const fs::path& path, const char* format) {
+  const auto found = file.metadata.find("format"), text = file.metadata.find("description");
+  if (found == file.metadata.end() || found->second != format || text == file.metadata.end())
+    damaged(path, std::string("it is not a ") + format + " file");
+  json description = json::parse(text->second, nullptr, false);
+  if (!description.is_object()) damaged(path, "its description is not JSON");
+  return description;
+}
+
+RunState read_state(const json& description, const fs::path& path) {
+  RunState state;
+  try {
+    state.options = train_options_from_json(description.at("options"), path.string());
+    description.at("characters").get_to(state.characters);
+    description.at("checksum").get_to(state.checksum);
+    description.at("step").get_to(state.step);
+    description.at("seconds").get_to(state.seconds);
+    if (!description.at("total").is_null()) state.total = description["total"].get<std::int64_t>();
+  } catch (const json::exception& error) {
+    damaged(path, error.what());
+  }
+  if (state.step < 0 || (state.total && *state.total < state.step)) damaged(path, "its step is out of range");
+  return state;
+}
+
+void read_history(const Tensor& losses, const Tensor& held_out, RunState& state, const fs::path& path) {
+  if (!losses.defined() || losses.shape() != Shape{state.step}) damaged(path, "its losses are not one a step");
+  if (!held_out.defined() || held_out.rank() != 2 || held_out.size(1) != 2)
+    damaged(path, "its held-out losses are not pairs");
+  state.losses = losses.to_vector();
+  const std::vector<double> values = held_out.to_vector();
+  for (std::size_t i = 0; i < values.size(); i += 2)
+    state.held_out.push_back({static_cast<std::int64_t>(values[i]), values[i + 1]});
+}
+
+// Before a model of the size that the file claims is made: that the file holds such a model. The
+// parameters of a dry run have shapes and no bytes.
+void check_fits(const TrainOptions& options, std::int64_t vocabulary_size,
+                const nn::StateDict& parameters, const fs::path& path) {
+  if (options.layers > static_cast<std::int64_t>(parameters.size()))
+    damaged(path, "it has fewer layers than it says");
+  try {
+    const DryRun dry;
+    make_model(options, vocabulary_size).load_state_dict(parameters);
+  } catch (const Error& error) {
+    damaged(path, error.what());
+  }
+}
+
+Vocabulary read_vocabulary(const std::string& characters, const fs::path& path) {
+  Vocabulary vocabulary(decode_utf8(characters, path.string()));
+  if (vocabulary.size() == 0) damaged(path, "its vocabulary is empty");
+  return vocabulary;
+}
+
+}  // namespace
+
+void save_run(const fs::path& folder, const RunState& state, const nn::Gpt& model,
+              nn::Optimizer& optimizer) {
+  const nn::StateDict parameters = model.state_dict();
+  TrainOptions shared = state.options;
+  shared.text.clear();  // a model may be given away, and paths are nobody's business
+  const json model_description = {{"options", to_json(shared)}, {"characters", state.characters}};
+  nn::StateDict all;
+  append(all, parameter_prefix, parameters);
+  append(all, optimizer_prefix, optimizer.state());
+  all.push_back({losses_name, from_vector(state.losses, {static_cast<std::int64_t>(state.losses.size())})});
+  all.push_back({held_out_name, as_tensor(state.held_out)});
+  nn::save_safetensors(checkpoint_file(folder), all,
+                       {{"format", run_format}, {"description", describe_run(state).dump()}});
+  nn::save_safetensors(model_file(folder), parameters,
+                       {{"format", model_format}, {"description", model_description.dump()}});
+  nn::AtomicFile losses("train", folder / "losses.csv");
+  losses.write(losses_as_csv(state));
+  losses.commit();
+}
+
+bool has_run(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(checkpoint_file(folder), ignored);
+}
+
+StoredRun load_run(const fs::path& folder) {
+  const fs::path path = checkpoint_file(folder);
+  const nn::Safetensors file = nn::load_safetensors(path);
+  StoredRun run{read_state(read_description(file, path, run_format), path), {}, {}};
+  Tensor losses, held_out;
+  for (const nn::NamedTensor& entry : file.tensors) {
+    const std::string_view name = entry.name;
+    if (name.starts_with(parameter_prefix))
+      run.parameters.push_back({entry.name.substr(parameter_prefix.size()), entry.tensor});
+    else if (name.starts_with(optimizer_prefix))
+      run.optimizer.push_back({entry.name.substr(optimizer_prefix.size()), entry.tensor});
+    else if (name == losses_name) losses = entry.tensor;
+    else if (name == held_out_name) held_out = entry.tensor;
+    else damaged(path, "the tensor \"" + entry.name + "\" does not belong there");
+  }
+  read_history(losses, held_out, run.state, path);
+  check_fits(run.state.options, read_vocabulary(run.state.characters, path).size(), run.parameters, path);
+  return run;
+}
+
+StoredModel load_model(const fs::path& folder) {
+  const fs::path path = model_file(folder);
+  const nn::Safetensors file = nn::load_safetensors(path);
+  const json description = read_description(file, path, model_format);
+  if (!description.contains("options") || !description.contains("characters") ||
+      !description["characters"].is_string())
+    damaged(path, "its description is not that of a model");
+  const TrainOptions options = train_options_from_json(description["options"], path.string());
+  Vocabulary vocabulary = read_vocabulary(description["characters"].get<std::string>(), path);
+  check_fits(options, vocabulary.size(), file.tensors, path);
+  StoredModel stored{make_model(options, vocabulary.size()), std::move(vocabulary)};
+  stored.model.load_state_dict(file.tensors);
+  return stored;
+}
+
+void prepare_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || !fs::is_directory(folder))
+    throw IoError("train", folder.string() + ": the folder cannot be made" +
+                               (error ? ": " + error.message() : ": it is a file"));
+  const nn::AtomicFile probe("train", checkpoint_file(folder));  // never committed
+}
+
+}  // namespace tapehead::program

@@ -1,0 +1,46 @@
+// The files of a training run. Each is written whole or not at all, so a run that is killed at any
+// moment leaves the last complete save behind.
+//
+//     checkpoint.safetensors   parameters, optimizer, losses, and the run as metadata: --resume
+//     model.safetensors        parameters, and the model's description as metadata: tapehead sample
+//     losses.csv               step, training loss, held-out loss where it was measured
+//     graph.json               what one step recorded and saved (tapehead-graph/1)
+#pragma once
+
+#include <tapehead/nn/gpt.h>
+#include <tapehead/nn/optimizer.h>
+
+#include <filesystem>
+
+#include "corpus.h"
+#include "run_state.h"
+
+namespace tapehead::program {
+
+/// Writes all but graph.json into the folder, which exists. IoError.
+void save_run(const std::filesystem::path& folder, const RunState& state, const nn::Gpt& model,
+              nn::Optimizer& optimizer);
+
+struct StoredRun {
+  RunState state;
+  nn::StateDict parameters;
+  nn::StateDict optimizer;
+};
+
+/// Whether the folder holds a checkpoint.
+bool has_run(const std::filesystem::path& folder);
+/// IoError when there is none or it cannot be read; ValueError when it is damaged.
+StoredRun load_run(const std::filesystem::path& folder);
+
+struct StoredModel {
+  nn::Gpt model;
+  Vocabulary vocabulary;
+};
+
+/// The model of a run. Errors as load_run.
+StoredModel load_model(const std::filesystem::path& folder);
+
+/// Makes the folder if need be and finds out that files can be written there. IoError.
+void prepare_folder(const std::filesystem::path& folder);
+
+}  // namespace tapehead::program

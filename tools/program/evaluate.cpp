@@ -1,0 +1,53 @@
+#include "evaluate.h"
+
+#include <tapehead/ops/loss.h>
+#include <tapehead/ops/views.h>
+
+#include <algorithm>
+
+#include "batches.h"
+
+namespace tapehead::program {
+namespace {
+
+double summed_loss(const nn::Gpt& model, const Batch& batch) {
+  const Tensor logits = model(batch.inputs);
+  const Tensor loss = cross_entropy(reshape(logits, {-1, model.options().vocab_size}),
+                                    reshape(batch.targets, {-1}), {.reduction = Reduction::sum});
+  return loss.item();
+}
+
+// The starts of `count` of the `all` windows that stand side by side, evenly spread.
+std::vector<std::int64_t> spread_starts(std::int64_t all, std::int64_t count, std::int64_t length) {
+  std::vector<std::int64_t> starts;
+  for (std::int64_t i = 0; i < count; ++i) starts.push_back(i * all / count * length);
+  return starts;
+}
+
+}  // namespace
+
+double held_out_loss(const nn::Gpt& model, std::span<const Token> text, std::int64_t batch,
+                     std::int64_t max_windows) {
+  const Tape::Pause pause;
+  const std::int64_t length = model.options().context;
+  const std::int64_t events = static_cast<std::int64_t>(text.size()) - 1;
+  const std::int64_t all = events / length, taken = std::min(all, max_windows);
+  const std::vector<std::int64_t> starts = spread_starts(all, taken, length);
+  double sum = 0;
+  std::int64_t counted = 0;
+  for (std::int64_t i = 0; i < taken; i += batch) {
+    const auto part = std::span(starts).subspan(static_cast<std::size_t>(i),
+                                                static_cast<std::size_t>(std::min(batch, taken - i)));
+    sum += summed_loss(model, windows(text, part, length));
+    counted += static_cast<std::int64_t>(part.size()) * length;
+  }
+  const std::int64_t rest = events % length;
+  if (taken == all && rest > 0) {
+    const std::int64_t last[] = {all * length};
+    sum += summed_loss(model, windows(text, last, rest));
+    counted += rest;
+  }
+  return sum / static_cast<double>(counted);
+}
+
+}  // namespace tapehead::program

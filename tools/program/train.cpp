@@ -1,0 +1,200 @@
+// tapehead train: a character-level language model on any text.
+#include <tapehead/core/parallel.h>
+#include <tapehead/graph/text.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bigram.h"
+#include "checkpoint.h"
+#include "command.h"
+#include "evaluate.h"
+#include "repository.h"
+#include "sampling.h"
+#include "training_run.h"
+
+namespace tapehead::program {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::format_count;
+
+constexpr std::int64_t sample_length = 300;
+constexpr double sample_temperature = 0.8;
+
+struct TrainCommand {
+  TrainOptions options;
+  std::string folder = "tapehead-run";
+  bool resume = false;
+  std::vector<std::string> given;  ///< names of the options on the command line
+};
+
+std::string loss_text(double loss) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", loss);
+  return text;
+}
+
+// ---- starting ------------------------------------------------------------------------------------
+
+// What decides the losses stays as it was. Files may have moved, threads may change.
+void check_same_options(const TrainCommand& command, const TrainOptions& stored) {
+  const nlohmann::json wanted = to_json(command.options), had = to_json(stored);
+  for (const std::string& name : command.given)
+    if (name != "text" && name != "threads" && wanted.at(name) != had.at(name))
+      throw ValueError("train", "--" + name + " " + wanted.at(name).dump() + ": the run in " +
+                                    command.folder + " was started with " + had.at(name).dump());
+}
+
+bool is_given(const TrainCommand& command, const std::string& name) {
+  return std::find(command.given.begin(), command.given.end(), name) != command.given.end();
+}
+
+TrainOptions resumed_options(const TrainCommand& command, const TrainOptions& stored) {
+  check_same_options(command, stored);
+  TrainOptions options = stored;
+  if (is_given(command, "text")) options.text = command.options.text;
+  if (is_given(command, "threads")) options.threads = command.options.threads;
+  return options;
+}
+
+Corpus read_text(const TrainOptions& options) {
+  std::vector<fs::path> files(options.text.begin(), options.text.end());
+  if (files.empty()) files = repository_files();
+  Corpus corpus = read_corpus(files);
+  std::cout << "text    " << format_count(static_cast<std::int64_t>(files.size())) << " files, "
+            << format_count(static_cast<std::int64_t>(corpus.train.size()))
+            << " characters to learn from, "
+            << format_count(static_cast<std::int64_t>(corpus.held_out.size())) << " held out, "
+            << format_count(corpus.vocabulary.size()) << " different ones\n";
+  return corpus;
+}
+
+void check_same_text(const Corpus& corpus, const RunState& state, const std::string& folder) {
+  if (corpus.checksum != state.checksum)
+    throw ValueError("train", "the text is not the one that the run in " + folder + " learns from");
+}
+
+void print_model(const Trainer& trainer, const TrainOptions& options) {
+  std::cout << "model   " << format_count(trainer.model().parameter_count()) << " parameters: "
+            << options.layers << " layers, " << options.heads << " heads, dim " << options.dim
+            << ", context " << options.context << ", " << options.dtype << "; batch "
+            << options.batch << std::endl;
+}
+
+double bigram_loss(const Corpus& corpus) {
+  const double loss = Bigram(corpus.train, corpus.vocabulary.size()).loss(corpus.held_out);
+  std::cout << "bigram  held-out loss " << loss_text(loss)
+            << " nats a character: the mark to beat" << std::endl;
+  return loss;
+}
+
+// ---- ending --------------------------------------------------------------------------------------
+
+void print_result(const Trainer& trainer, const Corpus& corpus, const TrainOptions& options,
+                  double mark) {
+  const double loss = held_out_loss(trainer.model(), corpus.held_out, options.batch);
+  std::cout << "\nheld-out loss " << loss_text(loss) << " nats a character, over all held-out text; "
+            << "bigram " << loss_text(mark) << ", " << loss_text(mark - loss) << " above it\n";
+  Generator generator(static_cast<std::uint64_t>(options.seed));
+  std::cout << "\na sample:\n"
+            << sample_text(trainer.model(), corpus.vocabulary, {}, sample_length,
+                           {.temperature = sample_temperature}, generator)
+            << "\n";
+}
+
+void print_end(RunEnd end, const RunState& state, const std::string& folder) {
+  if (end == RunEnd::interrupted)
+    std::cout << "\ninterrupted: saved after step " << state.step << " in " << folder
+              << "; --resume --out " << folder << " goes on from there\n";
+  if (end == RunEnd::out_of_time) std::cout << "\ntime is up: saved after step " << state.step << "\n";
+}
+
+// ---- the command ---------------------------------------------------------------------------------
+
+void train(Trainer& trainer, const Corpus& corpus, const TrainCommand& command) {
+  const TrainOptions options = trainer.state().options;
+  print_model(trainer, options);
+  const double mark = bigram_loss(corpus);
+  const RunEnd end = TrainingRun(trainer, corpus, command.folder).run();
+  print_end(end, trainer.state(), command.folder);
+  if (end != RunEnd::interrupted) print_result(trainer, corpus, options, mark);
+  std::cout << "\nin " << command.folder
+            << ": model.safetensors, checkpoint.safetensors, losses.csv, graph.json" << std::endl;
+}
+
+void start(const TrainCommand& command) {
+  check(command.options);
+  const Corpus corpus = read_text(command.options);
+  Trainer trainer({.options = command.options,
+                   .characters = corpus.vocabulary.characters(),
+                   .checksum = corpus.checksum},
+                  corpus);
+  prepare_folder(command.folder);
+  if (has_run(command.folder))
+    std::cout << "note    " << command.folder << " holds an earlier run, which this one replaces\n";
+  train(trainer, corpus, command);
+}
+
+void resume(const TrainCommand& command) {
+  StoredRun stored = load_run(command.folder);
+  stored.state.options = resumed_options(command, stored.state.options);
+  const Corpus corpus = read_text(stored.state.options);
+  check_same_text(corpus, stored.state, command.folder);
+  Trainer trainer(stored.state, corpus);
+  trainer.restore(stored.parameters, stored.optimizer);
+  prepare_folder(command.folder);
+  std::cout << "resume  " << command.folder << " after step " << stored.state.step << "\n";
+  train(trainer, corpus, command);
+}
+
+void run(const TrainCommand& command) {
+  const std::int64_t threads = command.options.threads;
+  if (threads > 0) set_num_threads(static_cast<int>(threads));
+  command.resume ? resume(command) : start(command);
+}
+
+void add_options(CLI::App& sub, TrainCommand& command) {
+  TrainOptions& o = command.options;
+  sub.add_option("--text", o.text, "UTF-8 files (default: this repository's sources and documents)");
+  sub.add_option("--layers", o.layers, "Transformer blocks")->capture_default_str();
+  sub.add_option("--heads", o.heads, "Attention heads; they divide dim")->capture_default_str();
+  sub.add_option("--dim", o.dim, "Features")->capture_default_str();
+  sub.add_option("--context", o.context, "Characters seen at once")->capture_default_str();
+  sub.add_option("--batch", o.batch, "Sequences a step")->capture_default_str();
+  CLI::Option* steps = sub.add_option("--steps", o.steps, "Length of the run in steps");
+  sub.add_option("--minutes", o.minutes, "Or in minutes")->capture_default_str()->excludes(steps);
+  sub.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
+  sub.add_option("--seed", o.seed, "Of weights and batches")->capture_default_str();
+  sub.add_option("--threads", o.threads, "0: one for each core")->capture_default_str();
+  sub.add_option("--dtype", o.dtype, "f32 or f64")->capture_default_str();
+  sub.add_option("--out", command.folder, "Folder of the run")->capture_default_str();
+  sub.add_flag("--resume", command.resume, "Go on with the run in the folder, with its options");
+}
+
+void note_given(const CLI::App& sub, TrainCommand& command) {
+  const nlohmann::json all = to_json(command.options);
+  for (const auto& [name, unused] : all.items())
+    if (sub.count("--" + name) > 0) command.given.push_back(name);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  const auto command = std::make_shared<TrainCommand>();
+  CLI::App* sub = app.add_subcommand(
+      "train",
+      "Trains a character-level language model, prints what its backward pass saves, and compares "
+      "its held-out loss with a bigram model's. Ctrl-C saves; --resume goes on.\n"
+      "Example: tapehead train --text book.txt --minutes 10 --out book");
+  add_options(*sub, *command);
+  sub->callback([sub, command] {
+    note_given(*sub, *command);
+    run(*command);
+  });
+}
+
+}  // namespace tapehead::program

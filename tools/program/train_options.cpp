@@ -1,0 +1,79 @@
+#include "train_options.h"
+
+#include <tapehead/core/error.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace tapehead::program {
+namespace {
+
+using nlohmann::json;
+
+void require(bool holds, const std::string& broken) {
+  if (!holds) throw ValueError("train", broken);
+}
+
+template <class T>
+std::string text_of(T value) {
+  return json(value).dump();
+}
+
+template <class T>
+void require_positive(const char* option, T value) {
+  require(value > 0 && std::isfinite(static_cast<double>(value)),
+          std::string(option) + " " + text_of(value) + ": it must be positive");
+}
+
+}  // namespace
+
+json to_json(const TrainOptions& o) {
+  return {{"text", o.text},       {"layers", o.layers},   {"heads", o.heads}, {"dim", o.dim},
+          {"context", o.context}, {"batch", o.batch},     {"lr", o.lr},       {"seed", o.seed},
+          {"minutes", o.minutes}, {"threads", o.threads}, {"dtype", o.dtype},
+          {"steps", o.steps ? json(*o.steps) : json()}};
+}
+
+TrainOptions train_options_from_json(const json& stored, const std::string& source) {
+  TrainOptions o;
+  try {
+    stored.at("text").get_to(o.text);
+    stored.at("layers").get_to(o.layers);
+    stored.at("heads").get_to(o.heads);
+    stored.at("dim").get_to(o.dim);
+    stored.at("context").get_to(o.context);
+    stored.at("batch").get_to(o.batch);
+    stored.at("lr").get_to(o.lr);
+    stored.at("seed").get_to(o.seed);
+    stored.at("minutes").get_to(o.minutes);
+    stored.at("threads").get_to(o.threads);
+    stored.at("dtype").get_to(o.dtype);
+    if (!stored.at("steps").is_null()) o.steps = stored["steps"].get<std::int64_t>();
+  } catch (const json::exception& error) {
+    throw ValueError("train", source + ": the stored options cannot be read: " + error.what());
+  }
+  check(o);
+  return o;
+}
+
+void check(const TrainOptions& o) {
+  require_positive("--layers", o.layers);
+  require_positive("--heads", o.heads);
+  require_positive("--dim", o.dim);
+  require_positive("--context", o.context);
+  require_positive("--batch", o.batch);
+  if (o.steps) require_positive("--steps", *o.steps);
+  require_positive("--minutes", o.minutes);
+  require_positive("--lr", o.lr);
+  require(o.threads >= 0, "--threads " + text_of(o.threads) + ": it must not be negative");
+  require(o.seed >= 0, "--seed " + text_of(o.seed) + ": it must not be negative");
+  require(o.dtype == "f32" || o.dtype == "f64", "--dtype " + o.dtype + ": it must be f32 or f64");
+  require(o.dim % o.heads == 0, "--dim " + text_of(o.dim) + ": it must be a multiple of --heads " +
+                                    text_of(o.heads));
+}
+
+DType floating_dtype(const TrainOptions& options) {
+  return options.dtype == "f64" ? DType::f64 : DType::f32;
+}
+
+}  // namespace tapehead::program

@@ -1,0 +1,43 @@
+// What a training run is told to do. Everything that decides its losses is stored with it, so that
+// --resume continues the same run.
+#pragma once
+
+#include <tapehead/core/dtype.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tapehead::program {
+
+struct TrainOptions {
+  std::vector<std::string> text = {};  ///< files; the repository's own when empty
+  std::int64_t layers = 4;
+  std::int64_t heads = 4;
+  std::int64_t dim = 192;
+  std::int64_t context = 128;
+  std::int64_t batch = 16;
+  std::optional<std::int64_t> steps = {};  ///< length of the run, or else
+  double minutes = 3;                      ///< its length in time
+  double lr = 1e-3;                        ///< at the end of the warm-up
+  std::int64_t seed = 1;
+  std::int64_t threads = 0;  ///< 0: one for each core
+  std::string dtype = "f32";
+};
+
+/// The options by name, as they are stored.
+nlohmann::json to_json(const TrainOptions& options);
+/// ValueError when an option is missing or of another type; `source` stands in the text.
+TrainOptions train_options_from_json(const nlohmann::json& stored, const std::string& source);
+
+/// ValueError that names the first option which cannot be: sizes and rates that are not positive,
+/// heads that do not divide dim, a dtype that is not floating.
+void check(const TrainOptions& options);
+
+/// DType::f32 or DType::f64.
+DType floating_dtype(const TrainOptions& options);
+
+}  // namespace tapehead::program

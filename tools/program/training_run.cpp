@@ -1,0 +1,117 @@
+#include "training_run.h"
+
+#include <tapehead/graph/json.h>
+#include <tapehead/graph/text.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "checkpoint.h"
+#include "evaluate.h"
+#include "interrupt.h"
+
+namespace tapehead::program {
+namespace {
+
+constexpr std::int64_t milestones = 20;
+constexpr std::int64_t windows_at_milestone = 64;
+
+// The length of a run given in minutes is estimated from its first steps, at least this many, timed
+// for this long or this part of the whole. Not all of the rest goes into steps: some is spent on
+// milestones.
+constexpr std::int64_t least_timed_steps = 3;
+constexpr double long_enough_seconds = 5;
+constexpr double long_enough_part = 0.1;
+constexpr double part_for_steps = 0.93;
+// When the machine turns out slower than estimated, the run ends after this many times its minutes.
+constexpr double patience = 1.2;
+
+}  // namespace
+
+TrainingRun::TrainingRun(Trainer& trainer, const Corpus& corpus, std::filesystem::path folder)
+    : trainer_(trainer),
+      state_(trainer.state()),
+      corpus_(corpus),
+      folder_(std::move(folder)),
+      is_new_(state_.step == 0),
+      seconds_before_(state_.seconds) {
+  if (state_.options.steps) state_.total = state_.options.steps;
+}
+
+RunEnd TrainingRun::run() {
+  const InterruptGuard interrupt;
+  started_ = now_seconds();
+  if (is_new_) first_step();
+  Progress progress(stdout);
+  while (!state_.finished() && !interrupt.requested() && !out_of_time()) {
+    step();
+    estimate_length();
+    const bool milestone = is_milestone();
+    if (milestone) at_milestone();
+    progress.show(status(), milestone);
+  }
+  save();
+  if (state_.finished()) return RunEnd::finished;
+  return interrupt.requested() ? RunEnd::interrupted : RunEnd::out_of_time;
+}
+
+void TrainingRun::step(Graph* graph) {
+  trainer_.step(graph);
+  if (timed_from_ > 0) return;
+  timed_from_ = now_seconds();
+  timed_from_step_ = state_.step;
+}
+
+void TrainingRun::first_step() {
+  Graph graph;
+  step(&graph);
+  graph::write_json(graph, folder_ / "graph.json");
+  std::cout << "\nwhat the backward pass of one step saves (graph.json has every slot, and why):\n"
+            << graph::saved_table(graph) << std::endl;
+}
+
+bool TrainingRun::is_milestone() const {
+  if (!state_.total) return false;
+  const std::int64_t interval = std::max<std::int64_t>(*state_.total / milestones, 1);
+  return state_.step % interval == 0 || state_.finished();
+}
+
+void TrainingRun::at_milestone() {
+  const double loss = held_out_loss(trainer_.model(), corpus_.held_out, state_.options.batch,
+                                    windows_at_milestone);
+  state_.held_out.push_back({state_.step, loss});
+  save();
+}
+
+void TrainingRun::save() {
+  state_.seconds = seconds_before_ + elapsed();
+  save_run(folder_, state_, trainer_.model(), trainer_.optimizer());
+}
+
+void TrainingRun::estimate_length() {
+  if (state_.total || timed_steps() < least_timed_steps) return;
+  const double budget = 60 * state_.options.minutes;
+  if (timed_seconds() < std::min(long_enough_seconds, long_enough_part * budget)) return;
+  const double left = std::max(budget - seconds_before_ - elapsed(), 0.0) * part_for_steps;
+  const double steps_a_second = static_cast<double>(timed_steps()) / timed_seconds();
+  state_.total = state_.step + static_cast<std::int64_t>(left * steps_a_second);
+}
+
+// Only where the run was to last so many minutes and was not stopped in between.
+bool TrainingRun::out_of_time() const {
+  return !state_.options.steps && is_new_ && elapsed() > patience * 60 * state_.options.minutes;
+}
+
+Status TrainingRun::status() const {
+  Status status{.step = state_.step, .total = state_.total, .loss = state_.losses.back()};
+  if (!state_.held_out.empty()) status.held_out = state_.held_out.back().loss;
+  if (timed_steps() == 0) return status;
+  const double seconds_a_step = timed_seconds() / static_cast<double>(timed_steps());
+  const std::int64_t tokens = state_.options.batch * state_.options.context;
+  status.tokens_per_second = static_cast<double>(tokens) / seconds_a_step;
+  if (state_.total)
+    status.seconds_left = seconds_a_step * static_cast<double>(*state_.total - state_.step);
+  return status;
+}
+
+}  // namespace tapehead::program

@@ -1,0 +1,50 @@
+// A training run from its first step, or from where it was left, to its end.
+#pragma once
+
+#include <filesystem>
+
+#include "progress.h"
+#include "trainer.h"
+
+namespace tapehead::program {
+
+/// How it ended.
+enum class RunEnd { finished, interrupted, out_of_time };
+
+class TrainingRun {
+ public:
+  /// Saves into `folder`, which can be written to.
+  TrainingRun(Trainer& trainer, const Corpus& corpus, std::filesystem::path folder);
+
+  /// Steps, measures the held-out loss and saves now and then, and at the end. Shows how it is doing
+  /// on stdout. After Ctrl-C it finishes the step and saves. The first step of a run writes
+  /// graph.json and prints what it saved.
+  RunEnd run();
+
+ private:
+  void step(Graph* graph = nullptr);
+  void first_step();
+  void at_milestone();
+  bool is_milestone() const;
+  void estimate_length();
+  bool out_of_time() const;
+  Status status() const;
+  void save();
+
+  double elapsed() const { return now_seconds() - started_; }
+  std::int64_t timed_steps() const { return state_.step - timed_from_step_; }
+  double timed_seconds() const { return now_seconds() - timed_from_; }
+
+  Trainer& trainer_;
+  RunState& state_;
+  const Corpus& corpus_;
+  std::filesystem::path folder_;
+  const bool is_new_;
+  const double seconds_before_;
+  double started_ = 0;
+  // Pace is measured from the end of this session's first step, which is slower than the others.
+  std::int64_t timed_from_step_ = 0;
+  double timed_from_ = 0;
+};
+
+}  // namespace tapehead::program
