@@ -34,11 +34,12 @@ struct GradcheckOptions {
   /// Half the width of a difference, times max(1, abs(x)). At 1e-5 both the truncation (eps^2) and
   /// the rounding (1e-16 / eps) of a well-scaled function stay near 1e-10.
   double eps = 1e-5;
-  /// An element passes when abs(analytic - numeric) <= atol + rtol * abs(numeric). NaN never passes.
+  /// An element passes when abs(analytic - numeric) <= atol + rtol * abs(numeric). NaN never
+  /// passes.
   double rtol = 1e-6;
   double atol = 1e-7;
   /// One difference along a random direction of all inputs together instead of one an element. It
-  /// finds a wrong gradient as surely, and elements are looked at only to describe a failure.
+  /// finds a wrong gradient as surely, and elements are looked at only to diagnose a failure.
   bool fast = false;
   /// Accept an input on which no result depends. Else it is a failure: such a check proves nothing.
   bool allow_unused = false;
@@ -70,9 +71,9 @@ std::string_view to_string(Diagnosis diagnosis);
 
 /// d result / d input near the worst element, from the tape and from differences.
 struct JacobianExcerpt {
-  std::size_t output = 0;      ///< which of f's floating results the rows belong to
-  std::vector<Dims> rows;      ///< elements of the result
-  std::vector<Dims> columns;   ///< elements of the input
+  std::size_t output = 0;     ///< which of f's floating results the rows belong to
+  std::vector<Dims> rows;     ///< elements of the result
+  std::vector<Dims> columns;  ///< elements of the input
   std::vector<std::vector<double>> analytic, numeric;
 };
 

@@ -122,9 +122,10 @@ class Doctor {
 
   bool lost() {
     if (!all_zero(analytic())) return false;
-    return found(Diagnosis::lost, "the tape's gradient is zero though the results change: the "
-                                  "gradient is lost on the way (detach, a pause, a rule that "
-                                  "returns zeros)");
+    return found(Diagnosis::lost,
+                 "the tape's gradient is zero though the results change: the "
+                 "gradient is lost on the way (detach, a pause, a rule that "
+                 "returns zeros)");
   }
 
   bool factor() {
@@ -154,9 +155,9 @@ class Doctor {
     for (int a = 0; a < shape().rank(); ++a)
       for (int b = a + 1; b < shape().rank(); ++b) {
         if (!all_close(analytic(), exchanged(numeric(), a, b))) continue;
-        return found(Diagnosis::transposed, "the tape's gradient holds the right numbers with dims " +
-                                                std::to_string(a) + " and " + std::to_string(b) +
-                                                " exchanged");
+        return found(Diagnosis::transposed,
+                     "the tape's gradient holds the right numbers with dims " + std::to_string(a) +
+                         " and " + std::to_string(b) + " exchanged");
       }
     return false;
   }
@@ -191,8 +192,8 @@ class Doctor {
     }
     if (counted == 0 || missed == 0) return false;
     return found(Diagnosis::missing_reduction,
-                 "the element reaches " + std::to_string(counted + missed) +
-                     " results, but only " + std::to_string(counted) +
+                 "the element reaches " + std::to_string(counted + missed) + " results, but only " +
+                     std::to_string(counted) +
                      " of them count: a sum over a broadcast (or repeated) dim is missing");
   }
 
@@ -214,12 +215,11 @@ class Doctor {
     }
     JacobianExcerpt& excerpt = report_.jacobian;
     const std::vector<Segment>& segments = e_.subject.base().segments;
-    while (excerpt.output + 1 < segments.size() &&
-           segments[excerpt.output + 1].begin <= worst_row)
+    while (excerpt.output + 1 < segments.size() && segments[excerpt.output + 1].begin <= worst_row)
       ++excerpt.output;
     const Segment& segment = segments[excerpt.output];
-    const auto rows = window(worst_row - segment.begin,
-                             static_cast<std::size_t>(numel(segment.shape)));
+    const auto rows =
+        window(worst_row - segment.begin, static_cast<std::size_t>(numel(segment.shape)));
     const auto columns = window(e_.element, analytic().size());
     for (std::size_t c = columns[0]; c < columns[1]; ++c)
       excerpt.columns.push_back(unravel(c, shape()));

@@ -28,10 +28,12 @@ Results lay_out(const std::vector<Tensor>& outputs) {
   return results;
 }
 
+// Results that do not change have slope 0, infinite ones as well.
 Values scaled_difference(const Results& after, const Results& before, double width) {
-  Values slope(after.values.size());
+  Values slope(after.values.size(), 0.0);
   for (std::size_t k = 0; k < slope.size(); ++k)
-    slope[k] = (after.values[k] - before.values[k]) / width;
+    if (after.values[k] != before.values[k])
+      slope[k] = (after.values[k] - before.values[k]) / width;
   return slope;
 }
 

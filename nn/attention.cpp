@@ -65,8 +65,7 @@ Tensor split_heads(const Tensor& x, std::int64_t heads) {
 
 Tensor merge_heads(const Tensor& x) {
   if (x.rank() < 3)
-    throw ShapeError("merge_heads",
-                     "x " + describe(x) + " must be (..., heads, time, features)");
+    throw ShapeError("merge_heads", "x " + describe(x) + " must be (..., heads, time, features)");
   const Tensor by_token = transpose(x, -3, -2);
   Shape merged = by_token.shape();
   const std::int64_t features = merged.back();

@@ -7,10 +7,11 @@
 #include <tapehead/ops/norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/write.h>
 
 namespace tapehead::nn {
 
-// ---- Linear --------------------------------------------------------------------------------------
+// ---- Linear ------------------------------------------------------------------------------------
 
 namespace {
 
@@ -45,7 +46,7 @@ std::string Linear::summary() const {
          std::to_string(options_.out_features) + (options_.bias ? ")" : ", no bias)");
 }
 
-// ---- Embedding -----------------------------------------------------------------------------------
+// ---- Embedding ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -79,7 +80,7 @@ std::string Embedding::summary() const {
          std::to_string(options_.embedding_dim) + ")";
 }
 
-// ---- LayerNorm -----------------------------------------------------------------------------------
+// ---- LayerNorm ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -95,8 +96,7 @@ const LayerNormOptions& checked(const LayerNormOptions& options) {
 }  // namespace
 
 LayerNorm::LayerNorm(const LayerNormOptions& options)
-    : weight(parameter(ones(checked(options).normalized_shape, options.dtype))),
-      options_(options) {
+    : weight(parameter(ones(checked(options).normalized_shape, options.dtype))), options_(options) {
   if (options.bias) bias = parameter(zeros(options.normalized_shape, options.dtype));
 }
 
@@ -114,7 +114,7 @@ std::string LayerNorm::summary() const {
   return "LayerNorm" + to_string(options_.normalized_shape);
 }
 
-// ---- Dropout -------------------------------------------------------------------------------------
+// ---- Dropout -----------------------------------------------------------------------------------
 
 Dropout::Dropout(double probability) : probability_(probability) {
   check_probability("Dropout", "probability", probability);

@@ -39,8 +39,9 @@ struct EmbeddingOptions {
   DType dtype = DType::f32;
 };
 
-/// Rows of weight by indices (i64, any shape) -> indices' shape + (embedding_dim). ValueError unless
-/// the sizes are positive; IndexError for padding_idx outside [-num_embeddings, num_embeddings).
+/// Rows of weight by indices (i64, any shape) -> indices' shape + (embedding_dim). ValueError
+/// unless the sizes are positive; IndexError for padding_idx outside [-num_embeddings,
+/// num_embeddings).
 struct Embedding : Module {
   explicit Embedding(EmbeddingOptions options, Generator& generator = default_generator());
 

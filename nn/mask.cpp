@@ -29,7 +29,7 @@ void check_fits(const char* operation, const Tensor& tensor, const Shape& scores
                                     " does not broadcast to scores " + to_string(scores));
 }
 
-// ---- kinds ---------------------------------------------------------------------------------------
+// ---- kinds -------------------------------------------------------------------------------------
 
 struct Causal final : Mask::Rule {
   std::optional<Align> align;
@@ -86,10 +86,9 @@ struct Lengths final : Mask::Rule {
     for (const std::int64_t length : lengths)
       if (length > keys(scores))
         throw ShapeError("Mask::padding", "length " + std::to_string(length) +
-                                              " is more than the " +
-                                              std::to_string(keys(scores)) + " keys");
-    const Tensor ends =
-        from_vector(lengths, {static_cast<std::int64_t>(lengths.size()), 1});
+                                              " is more than the " + std::to_string(keys(scores)) +
+                                              " keys");
+    const Tensor ends = from_vector(lengths, {static_cast<std::int64_t>(lengths.size()), 1});
     HiddenKeys padding;
     padding.tensor = ge(arange(keys(scores)), ends);
     return padding.hidden(scores);
@@ -131,7 +130,7 @@ struct Prepared final : Mask::Rule {
   }
 };
 
-// ---- printing ------------------------------------------------------------------------------------
+// ---- printing ----------------------------------------------------------------------------------
 
 std::string list(const std::vector<std::int64_t>& numbers) {
   std::string text;
@@ -160,7 +159,7 @@ std::string grid_of(std::vector<bool>::const_iterator hidden, std::int64_t rows,
 
 }  // namespace
 
-// ---- Mask ----------------------------------------------------------------------------------------
+// ---- Mask --------------------------------------------------------------------------------------
 
 Mask Mask::causal() { return Mask(std::make_shared<Causal>()); }
 

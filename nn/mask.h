@@ -4,9 +4,9 @@
 // ways, and reading one the wrong way raises no error. Here the direction is in the name: keep(t)
 // and hide(t). Masks are combined with & (both must let a key be seen) and | (either is enough).
 //
-// A mask is a rule and holds no tensor of scores' size; hidden() makes one, as small as broadcasting
-// allows. Scores have the shape (..., L, S): L queries, S keys, any dims in front, the first of
-// which is the batch. A Mask is an immutable value; copies share its rule, on any thread.
+// A mask is a rule and holds no tensor of scores' size; hidden() makes one, as small as
+// broadcasting allows. Scores have the shape (..., L, S): L queries, S keys, any dims in front, the
+// first of which is the batch. A Mask is an immutable value; copies share its rule, on any thread.
 //
 // A query that may see no key at all is legal: its attention output is 0.
 #pragma once
@@ -34,14 +34,14 @@ class Mask {
   static Mask causal();
   /// The same for any numbers of queries and keys.
   static Mask causal(Align align);
-  /// Query i sees keys 0..i + offset: the queries stand `offset` places into the sequence. ValueError
-  /// when negative.
+  /// Query i sees keys 0..i + offset: the queries stand `offset` places into the sequence.
+  /// ValueError when negative.
   static Mask causal(std::int64_t offset);
 
   /// True where a position is padding, a key that no query may see. bool, (batch, S) or (S).
   static Mask padding(const Tensor& is_padding);
-  /// Only the first lengths[n] keys of sequence n are real; the rest is padding. ValueError when one
-  /// is negative, ShapeError in use when one is more than S.
+  /// Only the first lengths[n] keys of sequence n are real; the rest is padding. ValueError when
+  /// one is negative, ShapeError in use when one is more than S.
   static Mask padding(std::vector<std::int64_t> lengths);
 
   /// True where a query may attend to a key. bool, broadcasts to the scores; a tensor of more than
@@ -68,7 +68,7 @@ class Mask {
   /// a line that lists the queries that see nothing.
   std::string grid(const Shape& scores) const;
 
-  /// What a kind of mask is: one function. Attention kernels may ask for more one day.
+  /// What a kind of mask computes; defined in the source.
   struct Rule;
 
  private:

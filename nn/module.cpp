@@ -1,7 +1,9 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/nn/module.h>
 #include <tapehead/nn/state_reader.h>
+#include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/write.h>
 
 #include <algorithm>
 #include <atomic>
@@ -52,7 +54,7 @@ constexpr auto ignore_module = [](std::string_view, int, Module&) {};
 
 }  // namespace
 
-// ---- Visitor -------------------------------------------------------------------------------------
+// ---- Visitor -----------------------------------------------------------------------------------
 
 void Visitor::operator()(std::string_view name, Tensor& parameter) {
   if (parameter.defined()) on_parameter(name, parameter);
@@ -60,7 +62,7 @@ void Visitor::operator()(std::string_view name, Tensor& parameter) {
 
 void Visitor::operator()(std::string_view name, Module& child) { on_child(name, child); }
 
-// ---- Module --------------------------------------------------------------------------------------
+// ---- Module ------------------------------------------------------------------------------------
 
 Module& Module::operator=(Module&& other) noexcept {
   training_ = other.training_;
@@ -86,9 +88,8 @@ StateDict Module::state_dict() const {
 StateDict Module::named_parameters() const {
   StateDict state = state_dict();
   std::unordered_set<const detail::TensorImpl*> seen;
-  std::erase_if(state, [&](const NamedTensor& entry) {
-    return !seen.insert(entry.tensor.impl()).second;
-  });
+  std::erase_if(state,
+                [&](const NamedTensor& entry) { return !seen.insert(entry.tensor.impl()).second; });
   return state;
 }
 
@@ -106,8 +107,9 @@ std::int64_t Module::parameter_count() const {
 
 void Module::load_state_dict(const StateDict& state) {
   if (Tape::recording())
-    throw StateError("load_state_dict", "a tape records on this thread, and may have saved the "
-                                        "parameters that would be written to");
+    throw StateError("load_state_dict",
+                     "a tape records on this thread, and may have saved what "
+                     "would be written to");
   StateReader reader("load_state_dict", state);
   std::unordered_map<const detail::TensorImpl*, Tensor> first_values;
   const StateDict own = state_dict();
@@ -167,17 +169,17 @@ std::vector<Tensor> Module::unlisted_leaves(const Tape& tape) const {
 }
 
 void Module::check_all_listed(const Tape& tape) const {
-  std::string names;
+  std::string text;
   for (const Tensor& leaf : unlisted_leaves(tape))
-    names += (names.empty() ? "" : ", ") + describe(leaf);
-  if (!names.empty())
-    throw StateError("module", summary() + ": leaves used on the tape that parameters() does not "
-                                            "list: " + names + "; does visit() name every part?");
+    text += (text.empty() ? "" : ", ") + describe(leaf);
+  if (!text.empty())
+    throw StateError("module", summary() + ": parameters() does not list " + text +
+                                   ", used on the tape; does visit() name every part?");
 }
 
 std::string to_string(const Module& module) {
-  std::string text = module.summary() + ": " + std::to_string(module.parameter_count()) +
-                     " parameters\n";
+  std::string text =
+      module.summary() + ": " + std::to_string(module.parameter_count()) + " parameters\n";
   walk(module, ignore_parameter, [&](std::string_view name, int depth, Module& child) {
     text += std::string(static_cast<std::size_t>(2 * depth), ' ');
     if (!name.empty()) text += std::string(name) + ": ";
@@ -186,7 +188,7 @@ std::string to_string(const Module& module) {
   return text;
 }
 
-// ---- EvalMode ------------------------------------------------------------------------------------
+// ---- EvalMode ----------------------------------------------------------------------------------
 
 EvalMode::EvalMode(Module& module) {
   const auto remember = [&](Module& part) {

@@ -136,8 +136,7 @@ std::string to_string(const Module& module);
 
 /// A module with the options and values of `module` and parameters of its own, in its mode.
 template <class M>
-  requires std::derived_from<M, Module>
-M clone(const M& module) {
+requires std::derived_from<M, Module> M clone(const M& module) {
   Generator unused;  // the initial values are overwritten
   M copy(module.options(), unused);
   copy.load_state_dict(module.state_dict());
@@ -145,8 +144,8 @@ M clone(const M& module) {
   return copy;
 }
 
-/// Evaluation mode while it lives; afterwards every module has the mode that it had. The module must
-/// not be moved meanwhile.
+/// Evaluation mode while it lives; afterwards every module has the mode that it had. The module
+/// must not be moved meanwhile.
 class EvalMode {
  public:
   explicit EvalMode(Module& module);

@@ -5,6 +5,7 @@
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/write.h>
 
 namespace tapehead::nn {
 

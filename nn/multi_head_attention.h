@@ -2,7 +2,8 @@
 //
 // The tape of one self-attention reads: three times linear, transpose and reshape (views); matmul,
 // masked_fill, softmax, matmul; transpose, reshape (the one copy), linear. It saves x, q, k, v, the
-// weights, the merged heads and the mask: 4 B h T^2 + 20 B T d + T^2 bytes in f32 under a causal mask.
+// weights, the merged heads and the mask: 4 B h T^2 + 20 B T d + T^2 bytes in f32 under a causal
+// mask.
 #pragma once
 
 #include <tapehead/nn/attention.h>
@@ -59,12 +60,13 @@ struct MultiHeadAttention : Module {
   std::string summary() const override;
   const MultiHeadAttentionOptions& options() const { return options_; }
 
-  Tensor in_proj_weight;  ///< (3 embed_dim, embed_dim): rows of q, k, v; when kdim = vdim = embed_dim
-  Tensor q_proj_weight;   ///< (embed_dim, embed_dim), else
-  Tensor k_proj_weight;   ///< (embed_dim, kdim)
-  Tensor v_proj_weight;   ///< (embed_dim, vdim)
-  Tensor in_proj_bias;    ///< (3 embed_dim), or undefined
-  Linear out_proj;        ///< embed_dim -> embed_dim
+  Tensor
+      in_proj_weight;  ///< (3 embed_dim, embed_dim): rows of q, k, v; when kdim = vdim = embed_dim
+  Tensor q_proj_weight;  ///< (embed_dim, embed_dim), else
+  Tensor k_proj_weight;  ///< (embed_dim, kdim)
+  Tensor v_proj_weight;  ///< (embed_dim, vdim)
+  Tensor in_proj_bias;   ///< (3 embed_dim), or undefined
+  Linear out_proj;       ///< embed_dim -> embed_dim
 
  private:
   struct Projection {

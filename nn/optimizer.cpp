@@ -9,7 +9,7 @@
 
 namespace tapehead::nn {
 
-// ---- what to step --------------------------------------------------------------------------------
+// ---- what to step ------------------------------------------------------------------------------
 
 Parameters::Parameters(const Module& module) : groups_{{.parameters = module.named_parameters()}} {}
 
@@ -28,14 +28,29 @@ std::vector<ParameterGroup> decay_groups(const Module& module) {
   return groups;
 }
 
-// ---- Optimizer -----------------------------------------------------------------------------------
+// ---- Optimizer ---------------------------------------------------------------------------------
 
-Optimizer::Optimizer(const char* name, const Parameters& parameters, double lr,
-                     double weight_decay)
-    : name_(name), lr_(lr) {
-  for (const ParameterGroup& group : parameters.groups()) {
-    for (const NamedTensor& parameter : group.parameters) add(parameter, groups_.size());
-    groups_.push_back({group.weight_decay.value_or(weight_decay), group.lr_scale});
+namespace {
+
+std::string group_number(std::size_t group, const char* what) {
+  return "group." + std::to_string(group) + "." + what;
+}
+
+std::string entry_state(const std::string& parameter, const std::string& what) {
+  return "state." + parameter + "." + what;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const char* name, const Parameters& parameters, double lr, double weight_decay,
+                     Numbers numbers)
+    : name_(name), numbers_(std::move(numbers)) {
+  numbers_["lr"] = lr;
+  for (std::size_t i = 0; i < parameters.groups().size(); ++i) {
+    const ParameterGroup& group = parameters.groups()[i];
+    numbers_[group_number(i, "lr_scale")] = group.lr_scale;
+    numbers_[group_number(i, "weight_decay")] = group.weight_decay.value_or(weight_decay);
+    for (const NamedTensor& parameter : group.parameters) add(parameter, i);
   }
 }
 
@@ -49,14 +64,19 @@ void Optimizer::add(const NamedTensor& parameter, std::size_t group) {
   entries_.push_back({parameter.name, parameter.tensor, group});
 }
 
+void Optimizer::check_all(const Numbers& numbers) const {
+  for (const auto& [name, value] : numbers) check_not_negative(name_, name, value);
+  check(numbers);
+}
+
 void Optimizer::set_lr(double lr) {
   check_not_negative(name_, "lr", lr);
-  lr_ = lr;
+  numbers_["lr"] = lr;
 }
 
 void Optimizer::make_slots(Entry& entry) const {
   const Tensor& parameter = entry.parameter;
-  while (entry.slots.size() < slot_names().size())
+  while (entry.slots.size() < slot_names(numbers_).size())
     entry.slots.push_back(
         filled(name_, parameter.shape(), parameter.dtype(), 0, Category::optimizer_state));
 }
@@ -73,173 +93,134 @@ void Optimizer::step(const Gradients& gradients) {
   // Whatever can fail comes before the first write.
   for (Entry* entry : reached) make_slots(*entry);
   for (Entry* entry : reached) {
-    const Group& group = groups_[entry->group];
     ++entry->steps;
-    update(*entry, gradients[entry->parameter], lr_ * group.lr_scale, group.weight_decay);
+    update(*entry, gradients[entry->parameter],
+           lr() * number(group_number(entry->group, "lr_scale")),
+           number(group_number(entry->group, "weight_decay")));
     entry->parameter.storage()->bump_version();
     for (const Tensor& slot : entry->slots) slot.storage()->bump_version();
   }
 }
 
-// ---- state ---------------------------------------------------------------------------------------
-
-namespace {
-
-std::string state_name(const std::string& parameter, const std::string& what) {
-  return "state." + parameter + "." + what;
-}
-
-}  // namespace
-
-std::vector<Optimizer::Number> Optimizer::all_numbers() {
-  std::vector<Number> all = numbers();
-  all.push_back({"lr", &lr_});
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const std::string group = "group." + std::to_string(i);
-    all.push_back({group + ".weight_decay", &groups_[i].weight_decay});
-    all.push_back({group + ".lr_scale", &groups_[i].lr_scale});
-  }
-  return all;
-}
-
-StateDict Optimizer::state() {
+StateDict Optimizer::state() const {
   StateDict state;
-  for (const Number& number : all_numbers())
-    state.push_back({number.name, from_vector(std::vector<double>{*number.value}, {})});
+  for (const auto& [name, value] : numbers_)
+    state.push_back({name, from_vector(std::vector<double>{value}, {})});
+  const std::vector<const char*> slots = slot_names(numbers_);
   for (const Entry& entry : entries_) {
     const std::vector<std::int64_t> steps{entry.steps};
-    state.push_back({state_name(entry.name, "steps"), from_vector(steps, {})});
+    state.push_back({entry_state(entry.name, "steps"), from_vector(steps, {})});
     if (entry.steps == 0) continue;
-    for (std::size_t i = 0; i < entry.slots.size(); ++i)
-      state.push_back({state_name(entry.name, slot_names()[i]), entry.slots[i]});
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      state.push_back({entry_state(entry.name, slots[i]), entry.slots[i]});
   }
   return state;
 }
 
 void Optimizer::load_state(const StateDict& state) {
-  const std::vector<Number> numbers = all_numbers();
-  std::vector<double> before;
-  for (const Number& number : numbers) before.push_back(*number.value);
-  try {
-    StateReader reader(name_, state);
-    for (const Number& number : numbers) {
-      const Tensor value = reader.take(number.name, {}, DType::f64);
-      if (value.defined()) *number.value = value.item();
-    }
-    std::vector<Entry> entries = entries_;
-    for (Entry& entry : entries) read_entry(reader, entry);
-    reader.finish();
-    check_all();
-    entries_ = std::move(entries);
-  } catch (...) {
-    for (std::size_t i = 0; i < numbers.size(); ++i) *numbers[i].value = before[i];
-    throw;
+  StateReader reader(name_, state);
+  Numbers numbers = numbers_;
+  for (auto& [name, value] : numbers) {
+    const Tensor loaded = reader.take(name, {}, DType::f64);
+    if (loaded.defined()) value = loaded.item();
   }
+  std::vector<Entry> entries = entries_;
+  for (Entry& entry : entries) read_entry(reader, numbers, entry);
+  reader.finish();
+  check_all(numbers);
+  numbers_ = std::move(numbers);
+  entries_ = std::move(entries);
 }
 
-void Optimizer::read_entry(StateReader& reader, Entry& entry) const {
-  const std::string steps_name = state_name(entry.name, "steps");
+// Moments are copied: those of the caller may be written to, or belong to another optimizer.
+void Optimizer::read_entry(StateReader& reader, const Numbers& numbers, Entry& entry) const {
+  const std::string steps_name = entry_state(entry.name, "steps");
   const Tensor steps = reader.take(steps_name, {}, DType::i64);
   if (!steps.defined()) return;
   entry.steps = steps.item<std::int64_t>();
   entry.slots.clear();
   if (entry.steps < 0) reader.complain(steps_name, "is negative");
   if (entry.steps <= 0) return;
-  for (const char* slot_name : slot_names()) {
-    const Tensor value = reader.take(state_name(entry.name, slot_name), entry.parameter.shape(),
+  for (const char* slot_name : slot_names(numbers)) {
+    const Tensor value = reader.take(entry_state(entry.name, slot_name), entry.parameter.shape(),
                                      entry.parameter.dtype());
-    if (!value.defined()) return;
+    if (!value.defined()) continue;
     entry.slots.push_back(copied(name_, value));
     entry.slots.back().storage()->set_category(Category::optimizer_state);
   }
 }
 
-void Optimizer::check_all() const {
-  check_not_negative(name_, "lr", lr_);
-  for (const Group& group : groups_) {
-    check_not_negative(name_, "weight_decay", group.weight_decay);
-    check_not_negative(name_, "lr_scale", group.lr_scale);
-  }
-  check_numbers();
-}
-
-// ---- SGD -----------------------------------------------------------------------------------------
+// ---- SGD ---------------------------------------------------------------------------------------
 
 SGD::SGD(const Parameters& parameters, SGDOptions options)
-    : Optimizer("SGD", parameters, options.lr, options.weight_decay),
-      momentum_(options.momentum),
-      nesterov_(options.nesterov) {
+    : Optimizer("SGD", parameters, options.lr, options.weight_decay,
+                {{"momentum", options.momentum}, {"nesterov", options.nesterov}}) {
   check_all();
 }
 
-std::vector<Optimizer::Number> SGD::numbers() {
-  return {{"momentum", &momentum_}, {"nesterov", &nesterov_}};
+void SGD::check(const Numbers& numbers) const {
+  if (numbers.at("nesterov") != 0 && numbers.at("momentum") == 0)
+    throw ValueError(name(), "nesterov needs a momentum");
 }
 
-void SGD::check_numbers() const {
-  check_not_negative(name(), "momentum", momentum_);
-  if (nesterov_ != 0 && momentum_ == 0) throw ValueError(name(), "nesterov needs a momentum");
-}
-
-std::vector<const char*> SGD::slot_names() const {
-  if (momentum_ == 0) return {};
+std::vector<const char*> SGD::slot_names(const Numbers& numbers) const {
+  if (numbers.at("momentum") == 0) return {};
   return {"momentum_buffer"};
 }
 
-void SGD::update(const Entry& entry, const Tensor& gradient, double lr,
-                 double weight_decay) const {
-  const kernels::SgdStep step{lr, momentum_, weight_decay, nesterov_ != 0};
+void SGD::update(const Entry& entry, const Tensor& gradient, double lr, double weight_decay) const {
+  const kernels::SgdStep step{.lr = lr,
+                              .momentum = number("momentum"),
+                              .weight_decay = weight_decay,
+                              .nesterov = number("nesterov") != 0};
   launch([&] {
-    if (entry.slots.empty())
-      kernels::sgd(entry.parameter.view(), gradient.view(), step);
+    if (entry.slots.empty()) kernels::sgd(entry.parameter.view(), gradient.view(), step);
     else
       kernels::sgd_with_momentum(entry.parameter.view(), gradient.view(), entry.slots[0].view(),
                                  step);
   });
 }
 
-// ---- Adam ----------------------------------------------------------------------------------------
+// ---- Adam --------------------------------------------------------------------------------------
 
 Adam::Adam(const char* name, const Parameters& parameters, const AdamOptions& options,
            bool decoupled)
-    : Optimizer(name, parameters, options.lr, options.weight_decay),
-      betas_(options.betas),
-      eps_(options.eps),
+    : Optimizer(name, parameters, options.lr, options.weight_decay,
+                {{"beta1", options.betas[0]}, {"beta2", options.betas[1]}, {"eps", options.eps}}),
       decoupled_(decoupled) {
   check_all();
 }
 
-std::vector<Optimizer::Number> Adam::numbers() {
-  return {{"beta1", &betas_[0]}, {"beta2", &betas_[1]}, {"eps", &eps_}};
+void Adam::check(const Numbers& numbers) const {
+  for (const char* beta : {"beta1", "beta2"})
+    if (numbers.at(beta) >= 1)
+      throw ValueError(
+          name(), std::string(beta) + " " + format_number(numbers.at(beta)) + " must be below 1");
 }
 
-void Adam::check_numbers() const {
-  for (const double beta : betas_)
-    if (!(beta >= 0 && beta < 1))
-      throw ValueError(name(), "beta " + format_number(beta) + " must be in [0, 1)");
-  check_not_negative(name(), "eps", eps_);
+std::vector<const char*> Adam::slot_names(const Numbers&) const {
+  return {"exp_avg", "exp_avg_sq"};
 }
-
-std::vector<const char*> Adam::slot_names() const { return {"exp_avg", "exp_avg_sq"}; }
 
 void Adam::update(const Entry& entry, const Tensor& gradient, double lr,
                   double weight_decay) const {
+  const double beta1 = number("beta1"), beta2 = number("beta2");
   const double k = static_cast<double>(entry.steps);
   const kernels::AdamStep step{.lr = lr,
-                               .beta1 = betas_[0],
-                               .beta2 = betas_[1],
-                               .eps = eps_,
+                               .beta1 = beta1,
+                               .beta2 = beta2,
+                               .eps = number("eps"),
                                .weight_decay = weight_decay,
                                .decoupled = decoupled_,
-                               .correction1 = 1 - std::pow(betas_[0], k),
-                               .correction2 = 1 - std::pow(betas_[1], k)};
+                               .correction1 = 1 - std::pow(beta1, k),
+                               .correction2 = 1 - std::pow(beta2, k)};
   launch([&] {
     kernels::adam(entry.parameter.view(), gradient.view(), entry.slots[0].view(),
                   entry.slots[1].view(), step);
   });
 }
 
-// ---- clipping ------------------------------------------------------------------------------------
+// ---- clipping ----------------------------------------------------------------------------------
 
 Tensor clip_grad_norm(Gradients& gradients, double max_norm, bool error_if_nonfinite) {
   const char* const name = "clip_grad_norm";

@@ -13,8 +13,9 @@
 #include <tapehead/nn/module.h>
 
 #include <array>
+#include <map>
 #include <optional>
-#include <span>
+#include <string>
 #include <vector>
 
 namespace tapehead::nn {
@@ -31,9 +32,9 @@ struct ParameterGroup {
 /// What an optimizer steps: all parameters of a module, a list of tensors, or groups.
 class Parameters {
  public:
-  Parameters(const Module& module);                   // NOLINT: stands for the list
-  Parameters(const std::vector<Tensor>& tensors);     // NOLINT: named "0", "1", ...
-  Parameters(std::vector<ParameterGroup> groups)      // NOLINT
+  Parameters(const Module& module);                // NOLINT: stands for the list
+  Parameters(const std::vector<Tensor>& tensors);  // NOLINT: named "0", "1", ...
+  Parameters(std::vector<ParameterGroup> groups)   // NOLINT
       : groups_(std::move(groups)) {}
 
   const std::vector<ParameterGroup>& groups() const { return groups_; }
@@ -42,8 +43,8 @@ class Parameters {
   std::vector<ParameterGroup> groups_;
 };
 
-/// The parameters of a module in two groups: matrices and larger, with the optimizer's weight decay,
-/// and what has fewer than two dims (biases, the weights of norms), without.
+/// The parameters of a module in two groups: matrices and larger, with the optimizer's weight
+/// decay, and what has fewer than two dims (biases, the weights of norms), without.
 std::vector<ParameterGroup> decay_groups(const Module& module);
 
 class Optimizer {
@@ -56,22 +57,21 @@ class Optimizer {
   /// before anything is written, when one of them is not there.
   void step(const Gradients& gradients);
 
-  double lr() const { return lr_; }
+  double lr() const { return number("lr"); }
   /// For schedules. ValueError unless finite and not negative.
   void set_lr(double lr);
 
-  /// Handles to everything that step() reads beside parameters and gradients: hyperparameters and
-  /// counts as 0-d tensors, and the moments of parameters that were stepped, by parameter name.
-  StateDict state();
-  /// Takes over all of it, hyperparameters included. ValueError lists what is missing, unexpected, of
-  /// another shape or dtype, or out of range; then nothing was changed.
+  /// Everything that step() reads beside parameters and gradients: hyperparameters and counts of
+  /// steps as 0-d tensors, and handles to the moments of parameters that were stepped, by name.
+  StateDict state() const;
+  /// Takes over all of it, hyperparameters included. ValueError lists what is missing, unexpected,
+  /// of another shape or dtype, or says what is out of range; then nothing was changed.
   void load_state(const StateDict& state);
 
  protected:
-  struct Number {
-    std::string name;
-    double* value;
-  };
+  /// Hyperparameters by name; a switch is 0 or 1.
+  using Numbers = std::map<std::string, double>;
+
   struct Entry {
     std::string name;
     Tensor parameter;
@@ -80,38 +80,32 @@ class Optimizer {
     std::vector<Tensor> slots = {};  // by slot_names(); none before the first step
   };
 
-  /// `name` opens error texts and lives as long as the process. ValueError: a tensor is no leaf or is
-  /// given twice, or two have one name.
-  Optimizer(const char* name, const Parameters& parameters, double lr, double weight_decay);
+  /// `name` opens error texts and lives as long as the process; `numbers` are those of the kind of
+  /// optimizer. The constructor of the kind ends with check_all(). ValueError: a tensor is no leaf
+  /// or is given twice, or two have one name.
+  Optimizer(const char* name, const Parameters& parameters, double lr, double weight_decay,
+            Numbers numbers);
 
-  /// The numbers of this kind of optimizer, which state() holds and load_state() sets.
-  virtual std::vector<Number> numbers() = 0;
-  /// ValueError when one of them is out of range.
-  virtual void check_numbers() const = 0;
+  /// ValueError when one of the kind's numbers is out of range.
+  virtual void check(const Numbers& numbers) const = 0;
   /// The tensors of state that each parameter has, shaped like it and 0 at first.
-  virtual std::vector<const char*> slot_names() const = 0;
+  virtual std::vector<const char*> slot_names(const Numbers& numbers) const = 0;
   /// Writes the parameter and its slots; entry.steps counts this step.
   virtual void update(const Entry& entry, const Tensor& gradient, double lr,
                       double weight_decay) const = 0;
 
-  /// Everything that numbers can be wrong in. Constructors of the kinds end with it.
-  void check_all() const;
+  void check_all() const { check_all(numbers_); }
+  double number(const std::string& name) const { return numbers_.at(name); }
   const char* name() const { return name_; }
 
  private:
-  struct Group {
-    double weight_decay;
-    double lr_scale;
-  };
-
   void add(const NamedTensor& parameter, std::size_t group);
   void make_slots(Entry& entry) const;
-  std::vector<Number> all_numbers();
-  void read_entry(StateReader& reader, Entry& entry) const;
+  void check_all(const Numbers& numbers) const;
+  void read_entry(StateReader& reader, const Numbers& numbers, Entry& entry) const;
 
   const char* const name_;
-  double lr_;
-  std::vector<Group> groups_;
+  Numbers numbers_;
   std::vector<Entry> entries_;
 };
 
@@ -123,21 +117,17 @@ struct SGDOptions {
 };
 
 /// g = g + weight_decay * p;  with momentum: b = momentum * b + g, from b = 0, and then
-/// g = g + momentum * b (Nesterov) or b;  p = p - lr * g. As torch.optim.SGD (Sutskever et al. 2013).
-/// ValueError: momentum, lr or weight_decay negative or not finite.
+/// g = g + momentum * b (Nesterov) or b;  p = p - lr * g. As torch.optim.SGD (Sutskever et al.
+/// 2013). ValueError: momentum, lr or weight_decay negative or not finite.
 class SGD final : public Optimizer {
  public:
   explicit SGD(const Parameters& parameters, SGDOptions options = {});
 
  private:
-  std::vector<Number> numbers() override;
-  void check_numbers() const override;
-  std::vector<const char*> slot_names() const override;
+  void check(const Numbers& numbers) const override;
+  std::vector<const char*> slot_names(const Numbers& numbers) const override;
   void update(const Entry& entry, const Tensor& gradient, double lr,
               double weight_decay) const override;
-
-  double momentum_;
-  double nesterov_;  // 0 or 1: a number, so that it is saved with the others
 };
 
 struct AdamOptions {
@@ -159,14 +149,11 @@ class Adam : public Optimizer {
   Adam(const char* name, const Parameters& parameters, const AdamOptions& options, bool decoupled);
 
  private:
-  std::vector<Number> numbers() override;
-  void check_numbers() const override;
-  std::vector<const char*> slot_names() const override;
+  void check(const Numbers& numbers) const override;
+  std::vector<const char*> slot_names(const Numbers& numbers) const override;
   void update(const Entry& entry, const Tensor& gradient, double lr,
               double weight_decay) const override;
 
-  std::array<double, 2> betas_;
-  double eps_;
   const bool decoupled_;
 };
 
@@ -181,8 +168,8 @@ struct AdamWOptions {
 class AdamW final : public Adam {
  public:
   explicit AdamW(const Parameters& parameters, const AdamWOptions& options = {})
-      : Adam("AdamW", parameters,
-             {options.lr, options.betas, options.eps, options.weight_decay}, true) {}
+      : Adam("AdamW", parameters, {options.lr, options.betas, options.eps, options.weight_decay},
+             true) {}
 };
 
 /// Scales all gradients so that their norm, taken over all elements together, is at most max_norm:

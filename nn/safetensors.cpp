@@ -35,7 +35,7 @@ constexpr std::array format_dtypes = {
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
-// ---- writing -------------------------------------------------------------------------------------
+// ---- writing -----------------------------------------------------------------------------------
 
 std::string_view format_name(DType dtype) {
   for (const auto& [known, name] : format_dtypes)
@@ -63,8 +63,7 @@ std::string header_text(const StateDict& tensors, const Metadata& metadata) {
   std::uint64_t begin = 0;
   for (const auto& [name, tensor] : tensors) {
     if (name == metadata_key || header.contains(name))
-      throw ValueError("save_safetensors",
-                       "name " + quoted(name) + " is reserved or given twice");
+      throw ValueError("save_safetensors", "name " + quoted(name) + " is reserved or given twice");
     const std::uint64_t end = begin + byte_count(tensor);
     header[name] = {{"dtype", format_name(tensor.dtype())},
                     {"shape", std::vector(tensor.shape().begin(), tensor.shape().end())},
@@ -84,7 +83,7 @@ std::span<const std::byte> bytes_of(const Tensor& row_major) {
   return {row_major.view().as<const std::byte>(), static_cast<std::size_t>(byte_count(row_major))};
 }
 
-// ---- reading -------------------------------------------------------------------------------------
+// ---- reading -----------------------------------------------------------------------------------
 
 // A file being read. Every complaint names it.
 class Reader {
@@ -132,7 +131,8 @@ struct Entry {
 };
 
 std::string read_header(Reader& reader) {
-  if (reader.size() < length_bytes) reader.reject("shorter than the 8 bytes of the header's length");
+  if (reader.size() < length_bytes)
+    reader.reject("shorter than the 8 bytes of the header's length");
   std::array<std::byte, length_bytes> bytes;
   reader.read(bytes);
   const auto length = std::bit_cast<std::uint64_t>(bytes);
@@ -192,7 +192,8 @@ DType read_dtype(const Reader& reader, const Json& json, const std::string& tens
   const auto text = json["dtype"].get<std::string>();
   for (const auto& [dtype, name] : format_dtypes)
     if (text == name) return dtype;
-  reader.fail<DTypeError>(tensor + "has element type " + quoted(text) + ", which is not F32, F64, I64 or BOOL");
+  reader.fail<DTypeError>(tensor + "has element type " + quoted(text) +
+                          ", which is not F32, F64, I64 or BOOL");
 }
 
 Shape read_shape(const Reader& reader, const std::vector<std::uint64_t>& sizes,
@@ -226,8 +227,7 @@ Entry read_entry(const Reader& reader, const std::string& name, const Json& json
   } catch (const Error&) {
     reader.reject(tensor + "has an impossible shape");
   }
-  const std::uint64_t bytes =
-      static_cast<std::uint64_t>(numel(entry.shape)) * size_of(entry.dtype);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(numel(entry.shape)) * size_of(entry.dtype);
   if (entry.end < entry.begin || entry.end - entry.begin != bytes)
     reader.reject(tensor + "of shape " + to_string(entry.shape) + " needs " +
                   std::to_string(bytes) + " bytes, and its data_offsets are " +
@@ -243,8 +243,7 @@ void check_cover(const Reader& reader, std::vector<Entry>& entries, std::uint64_
   std::uint64_t covered = 0;
   for (const Entry& entry : entries) {
     if (entry.begin < covered) reader.reject("tensor " + quoted(entry.name) + " overlaps another");
-    if (entry.begin > covered)
-      reader.reject("there is a gap before tensor " + quoted(entry.name));
+    if (entry.begin > covered) reader.reject("there is a gap before tensor " + quoted(entry.name));
     covered = entry.end;
   }
   if (covered > data_bytes) reader.reject("the file ends before its last tensor does");
@@ -254,12 +253,14 @@ void check_cover(const Reader& reader, std::vector<Entry>& entries, std::uint64_
 }
 
 void read_values(Reader& reader, const Entry& entry, const Tensor& tensor) {
-  const std::span bytes(tensor.view().as<std::byte>(), static_cast<std::size_t>(byte_count(tensor)));
+  const std::span bytes(tensor.view().as<std::byte>(),
+                        static_cast<std::size_t>(byte_count(tensor)));
   reader.read(bytes);
   if (entry.dtype != DType::boolean) return;
   for (const std::byte value : bytes)
     if (value > std::byte{1})
-      reader.reject("tensor " + quoted(entry.name) + " is BOOL and holds a byte that is not 0 or 1");
+      reader.reject("tensor " + quoted(entry.name) +
+                    " is BOOL and holds a byte that is not 0 or 1");
 }
 
 }  // namespace
@@ -268,8 +269,8 @@ void save_safetensors(const std::filesystem::path& path, const StateDict& tensor
                       const Metadata& metadata) {
   const StateDict sorted = sorted_for_writing(tensors);
   const std::string header = header_text(sorted, metadata);
-  const auto length = std::bit_cast<std::array<std::byte, length_bytes>>(
-      static_cast<std::uint64_t>(header.size()));
+  const auto length =
+      std::bit_cast<std::array<std::byte, length_bytes>>(static_cast<std::uint64_t>(header.size()));
   AtomicFile file("save_safetensors", path);
   file.write(length);
   file.write(header);
@@ -286,10 +287,8 @@ Safetensors load_safetensors(const std::filesystem::path& path) {
   Safetensors loaded;
   std::vector<Entry> entries;
   for (const auto& [name, json] : header.items()) {
-    if (name == metadata_key)
-      loaded.metadata = read_metadata(reader, json);
-    else
-      entries.push_back(read_entry(reader, name, json));
+    if (name == metadata_key) loaded.metadata = read_metadata(reader, json);
+    else entries.push_back(read_entry(reader, name, json));
   }
   check_cover(reader, entries, data_bytes);
   for (const Entry& entry : entries) {

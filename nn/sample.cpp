@@ -60,7 +60,8 @@ std::int64_t sample(std::span<const double> logits, const SampleOptions& options
     running[i] = total;
   }
   const auto chosen = std::upper_bound(running.begin(), running.end(), draw(generator) * total);
-  return chosen == running.end() ? ids.back() : ids[static_cast<std::size_t>(chosen - running.begin())];
+  return chosen == running.end() ? ids.back()
+                                 : ids[static_cast<std::size_t>(chosen - running.begin())];
 }
 
 }  // namespace tapehead::nn

@@ -10,7 +10,7 @@
 namespace tapehead::nn {
 
 struct SampleOptions {
-  double temperature = 1;                 ///< 0: the most likely token, and nothing is drawn
+  double temperature = 1;                  ///< 0: the most likely token, and nothing is drawn
   std::optional<std::int64_t> top_k = {};  ///< only the k most likely tokens (ties: the lower id)
 };
 

@@ -9,9 +9,9 @@
 
 namespace tapehead::nn {
 
-/// Linear from 0 to `peak` over the first `warmup` steps, then half a cosine down to `floor` at step
-/// `total`, and `floor` after that. Steps count from 0; step 0 of a warm-up is not lost: it has
-/// peak / warmup.
+/// Linear from 0 to `peak` over the first `warmup` steps, then half a cosine down to `floor` at
+/// step `total`, and `floor` after that. Steps count from 0; step 0 of a warm-up is not lost: it
+/// has peak / warmup.
 struct CosineSchedule {
   double peak = 0;
   double floor = 0;
@@ -19,8 +19,7 @@ struct CosineSchedule {
   std::int64_t total = 0;
 
   double operator()(std::int64_t step) const {
-    if (step < warmup)
-      return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
+    if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
     if (step >= total) return floor;
     const double progress =
         static_cast<double>(step - warmup) / static_cast<double>(total - warmup);

@@ -14,8 +14,8 @@ class StateReader {
   /// `operation` opens the error text; it and `state` outlive the reader.
   StateReader(const char* operation, const StateDict& state);
 
-  /// The entry of that name; undefined, and complained of, when it is missing or of another shape or
-  /// dtype. A name can be taken once.
+  /// The entry of that name; undefined, and complained of, when it is missing or of another shape
+  /// or dtype. A name can be taken once.
   Tensor take(const std::string& name, const Shape& shape, DType dtype);
 
   /// Adds a problem to the list: "\"name\" " and what is wrong with it.

@@ -1,12 +1,12 @@
 #include <tapehead/nn/transformer.h>
-#include <tapehead/ops/binary.h>
 #include <tapehead/ops/activations.h>
+#include <tapehead/ops/binary.h>
 
 #include <array>
 
 namespace tapehead::nn {
 
-// ---- Activation ----------------------------------------------------------------------------------
+// ---- Activation --------------------------------------------------------------------------------
 
 namespace {
 
@@ -38,7 +38,7 @@ std::string_view to_string(Activation activation) {
   return activation_names[static_cast<std::size_t>(activation)].second;
 }
 
-// ---- FeedForward ---------------------------------------------------------------------------------
+// ---- FeedForward -------------------------------------------------------------------------------
 
 FeedForward::FeedForward(FeedForwardOptions options, Generator& generator)
     : linear1({.in_features = options.dim,
@@ -74,7 +74,7 @@ std::string FeedForward::summary() const {
          std::string(to_string(options_.activation)) + ")";
 }
 
-// ---- TransformerBlock ----------------------------------------------------------------------------
+// ---- TransformerBlock --------------------------------------------------------------------------
 
 namespace {
 

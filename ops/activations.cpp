@@ -81,16 +81,12 @@ struct LeakyRelu : Function {
     const T sloped = g * number<T>(negative_slope);
     return where(gt(x_or_y, number<T>(0)), g, sloped);
   }
-  std::vector<Graph::Attribute> attributes() const {
-    return {{"negative_slope", negative_slope}};
-  }
+  std::vector<Graph::Attribute> attributes() const { return {{"negative_slope", negative_slope}}; }
 };
 
-// ---- gelu ----------------------------------------------------------------------------------------
+// ---- gelu --------------------------------------------------------------------------------------
 
-Tensor normal_cdf(const Tensor& x) {
-  return erf(x * (1 / std::numbers::sqrt2)) * 0.5 + 0.5;
-}
+Tensor normal_cdf(const Tensor& x) { return erf(x * (1 / std::numbers::sqrt2)) * 0.5 + 0.5; }
 Tensor normal_pdf(const Tensor& x) {
   return exp(x * x * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
 }
@@ -134,7 +130,7 @@ struct GeluTanh : Activation {
   std::vector<Graph::Attribute> attributes() const { return {{"approximate", "tanh"}}; }
 };
 
-// ---- the rest ------------------------------------------------------------------------------------
+// ---- the rest ----------------------------------------------------------------------------------
 
 struct Silu : Activation {
   static constexpr const char* name = "silu";
@@ -186,16 +182,15 @@ Tensor sigmoid(Tensor x) { return apply(Sigmoid{}, x); }
 Tensor relu(Tensor x) { return apply(Relu{}, x); }
 
 Tensor leaky_relu(Tensor x, double negative_slope) {
-  if (negative_slope >= 0)
-    return apply(LeakyRelu<Keeps::output>{{}, negative_slope}, x);
+  if (negative_slope >= 0) return apply(LeakyRelu<Keeps::output>{{}, negative_slope}, x);
   return apply(LeakyRelu<Keeps::input>{{}, negative_slope}, x);
 }
 
 Approximate parse_approximate(std::string_view text) {
   if (text == "none") return Approximate::none;
   if (text == "tanh") return Approximate::tanh;
-  throw ValueError("gelu", "approximate \"" + std::string(text) +
-                               "\" must be \"none\" or \"tanh\"");
+  throw ValueError("gelu",
+                   "approximate \"" + std::string(text) + "\" must be \"none\" or \"tanh\"");
 }
 
 Tensor gelu(Tensor x, Approximate approximate) {

@@ -1,5 +1,5 @@
-// The nonlinear functions between the layers of a network, element by element. What pointwise.h says
-// of shapes, dtypes, NaN and work in place holds here too.
+// The nonlinear functions between the layers of a network, element by element. What pointwise.h
+// says of shapes, dtypes, NaN and work in place holds here too.
 #pragma once
 
 #include <tapehead/core/tensor.h>

@@ -31,20 +31,64 @@ Tensor result_buffer(const char* operation, const Shape& shape, DType dtype,
   return empty(operation, shape, dtype);
 }
 
+struct Sum {
+  template <class T>
+  TAPEHEAD_INLINE T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Difference {
+  template <class T>
+  TAPEHEAD_INLINE T operator()(T a, T b) const {
+    return a - b;
+  }
+};
+struct Product {
+  template <class T>
+  TAPEHEAD_INLINE T operator()(T a, T b) const {
+    return a * b;
+  }
+};
+struct Quotient {
+  template <class T>
+  TAPEHEAD_INLINE T operator()(T a, T b) const {
+    return a / b;
+  }
+};
+struct Power {
+  template <class T>
+  TAPEHEAD_INLINE T operator()(T a, T b) const {
+    return std::pow(a, b);
+  }
+};
+template <bool largest>
+struct Extremum {
+  template <class T>
+  TAPEHEAD_INLINE T operator()(T a, T b) const {
+    const bool a_wins = largest ? a > b : a < b;
+    return a_wins || a != a ? a : b;  // a NaN in b loses to nothing
+  }
+};
+struct Select {
+  template <class T>
+  TAPEHEAD_INLINE T operator()(bool condition, T a, T b) const {
+    return condition ? a : b;
+  }
+};
+
+// y = f(a, b), broadcast.
 template <class F>
 void compute(const Tensor& a, const Tensor& b, const Tensor& y, F f,
              std::int64_t grain = kernels::cheap_grain) {
   launch([&] {
     visit_floating(y.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::binary<T, T, T>(
-          a.view(), b.view(), y.view(),
-          [f](T ai, T bi) __attribute__((always_inline)) { return f(ai, bi); }, grain);
+      kernels::binary<T, T, T>(a.view(), b.view(), y.view(), f, grain);
     });
   });
 }
 
-// ---- sums, products ------------------------------------------------------------------------------
+// ---- sums, products ----------------------------------------------------------------------------
 
 struct AddNode final : Node {
   AddNode() : Node("add") {}
@@ -91,7 +135,7 @@ struct DivNode final : Node {
   }
 };
 
-// ---- maximum, minimum ----------------------------------------------------------------------------
+// ---- maximum, minimum --------------------------------------------------------------------------
 
 template <bool largest>
 struct ExtremumNode final : Node {
@@ -117,20 +161,17 @@ template <bool largest>
 Tensor extremum(const Tensor& a, const Tensor& b) {
   using XNode = ExtremumNode<largest>;
   Tensor y = empty(XNode::name, broadcast(XNode::name, a, b), a.dtype());
-  compute(a, b, y, [](auto ai, auto bi) __attribute__((always_inline)) {
-    const bool a_wins = largest ? ai > bi : ai < bi;
-    return a_wins || ai != ai ? ai : bi;  // a NaN in b loses to nothing
-  });
+  compute(a, b, y, Extremum<largest>{});
   return record<XNode>(y, {&a, &b}, [&](XNode& node) {
     node.a.save(a);
     node.b.save(b);
   });
 }
 
-// ---- power ---------------------------------------------------------------------------------------
+// ---- power -------------------------------------------------------------------------------------
 
-// The gradients are 0 by convention where they would be 0 * inf. A selection alone would not keep the
-// next order from going through the infinity, so there the base is replaced by 1 first.
+// The gradients are 0 by convention where they would be 0 * inf. A selection alone would not keep
+// the next order from going through the infinity, so there the base is replaced by 1 first.
 struct PowNode final : Node {
   PowNode() : Node("pow") {}
   Saved a{*this, "a", {0, 1}, "da = g * b * a^(b - 1), db = g * y * log(a)"};
@@ -160,7 +201,7 @@ struct PowNode final : Node {
   }
 };
 
-// ---- where ---------------------------------------------------------------------------------------
+// ---- where -------------------------------------------------------------------------------------
 
 struct WhereNode final : Node {
   WhereNode() : Node("where") {}
@@ -182,13 +223,13 @@ Shape broadcast_three(const Tensor& condition, const Tensor& a, const Tensor& b)
 
 Tensor add(Tensor a, Tensor b) {
   Tensor y = result_buffer("add", broadcast("add", a, b), a.dtype(), {&a, &b});
-  compute(a, b, y, [](auto ai, auto bi) __attribute__((always_inline)) { return ai + bi; });
+  compute(a, b, y, Sum{});
   return record<AddNode>(y, {&a, &b}, [](AddNode&) {});
 }
 
 Tensor sub(Tensor a, Tensor b) {
   Tensor y = result_buffer("sub", broadcast("sub", a, b), a.dtype(), {&a, &b});
-  compute(a, b, y, [](auto ai, auto bi) __attribute__((always_inline)) { return ai - bi; });
+  compute(a, b, y, Difference{});
   return record<SubNode>(y, {&a, &b}, [](SubNode&) {});
 }
 
@@ -196,7 +237,7 @@ Tensor mul(Tensor a, Tensor b) {
   const Shape shape = broadcast("mul", a, b);
   Tensor y = result_buffer("mul", shape, a.dtype(),
                            {unless_read(a, will_record(b)), unless_read(b, will_record(a))});
-  compute(a, b, y, [](auto ai, auto bi) __attribute__((always_inline)) { return ai * bi; });
+  compute(a, b, y, Product{});
   return record<MulNode>(y, {&a, &b}, [&](MulNode& node) {
     node.a.save(a);
     node.b.save(b);
@@ -207,7 +248,7 @@ Tensor div(Tensor a, Tensor b) {
   const Shape shape = broadcast("div", a, b);
   Tensor y = result_buffer("div", shape, a.dtype(),
                            {&a, unless_read(b, will_record(a) || will_record(b))});
-  compute(a, b, y, [](auto ai, auto bi) __attribute__((always_inline)) { return ai / bi; });
+  compute(a, b, y, Quotient{});
   return record<DivNode>(y, {&a, &b}, [&](DivNode& node) {
     node.b.save(b);
     node.y.save(y);
@@ -219,10 +260,7 @@ Tensor minimum(const Tensor& a, const Tensor& b) { return extremum<false>(a, b);
 
 Tensor pow(const Tensor& a, const Tensor& b) {
   Tensor y = empty("pow", broadcast("pow", a, b), a.dtype());
-  compute(
-      a, b, y,
-      [](auto ai, auto bi) __attribute__((always_inline)) { return std::pow(ai, bi); },
-      kernels::costly_grain);
+  compute(a, b, y, Power{}, kernels::costly_grain);
   return record<PowNode>(y, {&a, &b}, [&](PowNode& node) {
     node.a.save(a);
     node.b.save(b);
@@ -238,9 +276,7 @@ Tensor where(const Tensor& condition, Tensor a, Tensor b) {
   launch([&] {
     visit_floating(y.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::ternary<bool, T, T, T>(
-          condition.view(), a.view(), b.view(), y.view(),
-          [](bool c, T ai, T bi) __attribute__((always_inline)) { return c ? ai : bi; });
+      kernels::ternary<bool, T, T, T>(condition.view(), a.view(), b.view(), y.view(), Select{});
     });
   });
   return record<WhereNode>(y, {&condition, &a, &b},

@@ -3,9 +3,68 @@
 #include <tapehead/ops/kernels/pointwise.h>
 
 #include <cmath>
+#include <type_traits>
 
 namespace tapehead {
 namespace {
+
+struct Equal {
+  template <class T>
+  TAPEHEAD_INLINE bool operator()(T a, T b) const {
+    return a == b;
+  }
+};
+struct NotEqual {
+  template <class T>
+  TAPEHEAD_INLINE bool operator()(T a, T b) const {
+    return a != b;
+  }
+};
+struct Less {
+  template <class T>
+  TAPEHEAD_INLINE bool operator()(T a, T b) const {
+    return a < b;
+  }
+};
+struct LessEqual {
+  template <class T>
+  TAPEHEAD_INLINE bool operator()(T a, T b) const {
+    return a <= b;
+  }
+};
+struct Greater {
+  template <class T>
+  TAPEHEAD_INLINE bool operator()(T a, T b) const {
+    return a > b;
+  }
+};
+struct GreaterEqual {
+  template <class T>
+  TAPEHEAD_INLINE bool operator()(T a, T b) const {
+    return a >= b;
+  }
+};
+struct And {
+  TAPEHEAD_INLINE bool operator()(bool a, bool b) const { return a && b; }
+};
+struct Or {
+  TAPEHEAD_INLINE bool operator()(bool a, bool b) const { return a || b; }
+};
+struct Not {
+  TAPEHEAD_INLINE bool operator()(bool a) const { return !a; }
+};
+struct IsFinite {
+  template <class T>
+  TAPEHEAD_INLINE bool operator()(T x) const {
+    return std::isfinite(x);
+  }
+};
+struct IsNan {
+  template <class T>
+  TAPEHEAD_INLINE bool operator()(T x) const {
+    return std::isnan(x);
+  }
+};
 
 // y = test(a, b), broadcast, for operands of any one dtype.
 template <class Test>
@@ -15,13 +74,21 @@ Tensor compare(const char* operation, const Tensor& a, const Tensor& b, Test tes
   launch([&] {
     visit_any(a.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::binary<T, T, bool>(
-          a.view(), b.view(), y.view(),
-          [test](T ai, T bi) __attribute__((always_inline)) { return test(ai, bi); });
+      kernels::binary<T, T, bool>(a.view(), b.view(), y.view(), test);
     });
   });
   return y;
 }
+
+template <class Test, class Number>
+struct AgainstNumber {
+  Test test;
+  Number number;
+  template <class T>
+  TAPEHEAD_INLINE bool operator()(T a) const {
+    return test(static_cast<Number>(a), number);
+  }
+};
 
 // y = test(a, b) for a number b.
 template <class Test>
@@ -30,12 +97,9 @@ Tensor compare(const char* operation, const Tensor& a, double b, Test test) {
   launch([&] {
     visit_any(a.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      using Common = std::conditional_t<std::is_floating_point_v<T>, T, double>;
-      const Common number = static_cast<Common>(b);
-      kernels::unary<T, bool>(a.view(), y.view(),
-                              [test, number](T ai) __attribute__((always_inline)) {
-                                return test(static_cast<Common>(ai), number);
-                              });
+      using Number = std::conditional_t<std::is_floating_point_v<T>, T, double>;
+      const AgainstNumber<Test, Number> against{test, static_cast<Number>(b)};
+      kernels::unary<T, bool>(a.view(), y.view(), against);
     });
   });
   return y;
@@ -49,14 +113,13 @@ Tensor classify(const char* operation, const Tensor& x, Test test) {
   launch([&] {
     visit_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::unary<T, bool>(
-          x.view(), y.view(),
-          [test](T xi) __attribute__((always_inline)) { return test(xi); });
+      kernels::unary<T, bool>(x.view(), y.view(), test);
     });
   });
   return y;
 }
 
+// y = logic(a, b), broadcast, for bool operands.
 template <class Logic>
 Tensor combine(const char* operation, const Tensor& a, const Tensor& b, Logic logic) {
   check_dtype(operation, "a", a, DType::boolean);
@@ -66,52 +129,32 @@ Tensor combine(const char* operation, const Tensor& a, const Tensor& b, Logic lo
   return y;
 }
 
-constexpr auto equal_to = [](auto a, auto b) { return a == b; };
-constexpr auto not_equal_to = [](auto a, auto b) { return a != b; };
-constexpr auto less = [](auto a, auto b) { return a < b; };
-constexpr auto less_equal = [](auto a, auto b) { return a <= b; };
-constexpr auto greater = [](auto a, auto b) { return a > b; };
-constexpr auto greater_equal = [](auto a, auto b) { return a >= b; };
-
 }  // namespace
 
-Tensor eq(const Tensor& a, const Tensor& b) { return compare("eq", a, b, equal_to); }
-Tensor ne(const Tensor& a, const Tensor& b) { return compare("ne", a, b, not_equal_to); }
-Tensor lt(const Tensor& a, const Tensor& b) { return compare("lt", a, b, less); }
-Tensor le(const Tensor& a, const Tensor& b) { return compare("le", a, b, less_equal); }
-Tensor gt(const Tensor& a, const Tensor& b) { return compare("gt", a, b, greater); }
-Tensor ge(const Tensor& a, const Tensor& b) { return compare("ge", a, b, greater_equal); }
+Tensor eq(const Tensor& a, const Tensor& b) { return compare("eq", a, b, Equal{}); }
+Tensor ne(const Tensor& a, const Tensor& b) { return compare("ne", a, b, NotEqual{}); }
+Tensor lt(const Tensor& a, const Tensor& b) { return compare("lt", a, b, Less{}); }
+Tensor le(const Tensor& a, const Tensor& b) { return compare("le", a, b, LessEqual{}); }
+Tensor gt(const Tensor& a, const Tensor& b) { return compare("gt", a, b, Greater{}); }
+Tensor ge(const Tensor& a, const Tensor& b) { return compare("ge", a, b, GreaterEqual{}); }
 
-Tensor eq(const Tensor& a, double b) { return compare("eq", a, b, equal_to); }
-Tensor ne(const Tensor& a, double b) { return compare("ne", a, b, not_equal_to); }
-Tensor lt(const Tensor& a, double b) { return compare("lt", a, b, less); }
-Tensor le(const Tensor& a, double b) { return compare("le", a, b, less_equal); }
-Tensor gt(const Tensor& a, double b) { return compare("gt", a, b, greater); }
-Tensor ge(const Tensor& a, double b) { return compare("ge", a, b, greater_equal); }
+Tensor eq(const Tensor& a, double b) { return compare("eq", a, b, Equal{}); }
+Tensor ne(const Tensor& a, double b) { return compare("ne", a, b, NotEqual{}); }
+Tensor lt(const Tensor& a, double b) { return compare("lt", a, b, Less{}); }
+Tensor le(const Tensor& a, double b) { return compare("le", a, b, LessEqual{}); }
+Tensor gt(const Tensor& a, double b) { return compare("gt", a, b, Greater{}); }
+Tensor ge(const Tensor& a, double b) { return compare("ge", a, b, GreaterEqual{}); }
 
-Tensor logical_and(const Tensor& a, const Tensor& b) {
-  return combine("logical_and", a, b,
-                 [](bool x, bool y) __attribute__((always_inline)) { return x && y; });
-}
-Tensor logical_or(const Tensor& a, const Tensor& b) {
-  return combine("logical_or", a, b,
-                 [](bool x, bool y) __attribute__((always_inline)) { return x || y; });
-}
+Tensor logical_and(const Tensor& a, const Tensor& b) { return combine("logical_and", a, b, And{}); }
+Tensor logical_or(const Tensor& a, const Tensor& b) { return combine("logical_or", a, b, Or{}); }
 Tensor logical_not(const Tensor& a) {
   check_dtype("logical_not", "a", a, DType::boolean);
   Tensor y = empty("logical_not", a.shape(), DType::boolean);
-  launch([&] {
-    kernels::unary<bool, bool>(a.view(), y.view(),
-                               [](bool x) __attribute__((always_inline)) { return !x; });
-  });
+  launch([&] { kernels::unary<bool, bool>(a.view(), y.view(), Not{}); });
   return y;
 }
 
-Tensor isfinite(const Tensor& x) {
-  return classify("isfinite", x, [](auto value) { return std::isfinite(value); });
-}
-Tensor isnan(const Tensor& x) {
-  return classify("isnan", x, [](auto value) { return std::isnan(value); });
-}
+Tensor isfinite(const Tensor& x) { return classify("isfinite", x, IsFinite{}); }
+Tensor isnan(const Tensor& x) { return classify("isnan", x, IsNan{}); }
 
 }  // namespace tapehead

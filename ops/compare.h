@@ -13,8 +13,8 @@ Tensor lt(const Tensor& a, const Tensor& b);
 Tensor le(const Tensor& a, const Tensor& b);
 Tensor gt(const Tensor& a, const Tensor& b);
 Tensor ge(const Tensor& a, const Tensor& b);
-/// The same against a number: rounded to a's dtype where that is floating; i64 and bool are compared
-/// as doubles.
+/// The same against a number: rounded to a's dtype where that is floating; i64 and bool are
+/// compared as doubles.
 Tensor eq(const Tensor& a, double b);
 Tensor ne(const Tensor& a, double b);
 Tensor lt(const Tensor& a, double b);

@@ -5,12 +5,9 @@
 #pragma once
 
 #include <tapehead/core/tensor.h>
-#include <tapehead/ops/compare_values.h>
-#include <tapehead/ops/print.h>
-#include <tapehead/ops/write.h>
 
+#include <concepts>
 #include <initializer_list>
-#include <type_traits>
 #include <vector>
 
 namespace tapehead {
@@ -33,10 +30,10 @@ Tensor arange(std::int64_t end, DType dtype = DType::i64);
 /// ShapeError when the lists are ragged.
 class NestedList {
  public:
-  template <class Number>
-  requires std::is_arithmetic_v<Number>
-  NestedList(Number value) : values_{static_cast<double>(value)} {}  // NOLINT: implicit by design
-  NestedList(std::initializer_list<NestedList> lists);  // NOLINT: implicit by design
+  // Implicit by design: a list is written as plain numbers in braces.
+  NestedList(std::integral auto value) : values_{static_cast<double>(value)} {}        // NOLINT
+  NestedList(std::floating_point auto value) : values_{static_cast<double>(value)} {}  // NOLINT
+  NestedList(std::initializer_list<NestedList> lists);                                 // NOLINT
 
   const Shape& shape() const { return shape_; }
   const std::vector<double>& values() const { return values_; }

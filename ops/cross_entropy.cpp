@@ -14,7 +14,8 @@
 namespace tapehead {
 namespace {
 
-// ---- arguments -----------------------------------------------------------------------------------
+// ---- arguments
+// -----------------------------------------------------------------------------------
 
 void check_arguments(const char* operation, const Tensor& x, const Tensor& target,
                      const CrossEntropyOptions& options) {
@@ -55,13 +56,13 @@ Tensor as_rows(const Tensor& x) {
   return reshape(permute(x, order), {rows, classes});
 }
 
-// ---- the node ------------------------------------------------------------------------------------
+// ---- the node
+// ------------------------------------------------------------------------------------
 
 // What the rules of both losses read beside their input.
 class ClassLossNode : public Node {
  public:
-  static constexpr const char* reason =
-      "dlogits = (exp(logits - lse) * sum(q) - q) * g / count";
+  static constexpr const char* reason = "dlogits = (exp(logits - lse) * sum(q) - q) * g / count";
 
   explicit ClassLossNode(const char* operation) : Node(operation) {}
   Saved target{*this, "target", {0}, "q = (1 - s) * weight[target] * onehot + s / C * weight"};
@@ -148,7 +149,8 @@ struct NllLossNode final : ClassLossNode {
   }
 };
 
-// ---- forward -------------------------------------------------------------------------------------
+// ---- forward
+// -------------------------------------------------------------------------------------
 
 void check_targets(const char* operation, const kernels::ClassTargets& targets) {
   if (const auto row = kernels::first_bad_target(targets))
@@ -157,9 +159,10 @@ void check_targets(const char* operation, const kernels::ClassTargets& targets) 
                                     std::to_string(targets.classes) + ")");
 }
 
-// Losses of rows, reduced: the result, and the weight of the targets kept when it was divided by it.
+// Losses of rows, reduced: the result, the weight of the targets kept when it was divided by it,
+// and the weights row-major, as the kernels read them.
 struct Reduced {
-  Tensor result, count;
+  Tensor result, count, weight;
 };
 
 // `fill(targets, losses)` computes the losses, inside launch.
@@ -174,8 +177,8 @@ Reduced reduced_losses(const char* operation, const Tensor& x, const Tensor& tar
   Tensor result = keeps_all ? losses : empty(operation, {}, dtype);
   Tensor count = divides ? empty(operation, {}, DType::f64) : Tensor();
   launch([&] {
-    const auto targets = class_targets(target, weight, x.shape()[1], options.ignore_index,
-                                       options.label_smoothing);
+    const auto targets =
+        class_targets(target, weight, x.shape()[1], options.ignore_index, options.label_smoothing);
     check_targets(operation, targets);
     fill(targets, losses.view());
     if (keeps_all) return;
@@ -183,16 +186,16 @@ Reduced reduced_losses(const char* operation, const Tensor& x, const Tensor& tar
     if (divides) divisor = *count.view().as<double>() = kernels::kept_weight(targets, dtype);
     kernels::sum(losses.view(), detail::view_as(result, {1}), divisor);
   });
-  return {result, count};
+  return {result, count, weight};
 }
 
 void save_targets(ClassLossNode& node, const Tensor& target, const CrossEntropyOptions& options,
-                  const Tensor& count) {
+                  const Reduced& loss) {
   node.ignore_index = options.ignore_index;
   node.smoothing = options.label_smoothing;
   node.target.save(target);
-  if (options.weight.defined()) node.weight.save(options.weight);
-  if (count.defined()) node.count.save(count);
+  if (loss.weight.defined()) node.weight.save(loss.weight);
+  if (loss.count.defined()) node.count.save(loss.count);
 }
 
 }  // namespace
@@ -203,14 +206,14 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   if (rows.strides()[1] != 1 && rows.shape()[1] != 1) rows = contiguous(rows);
   const Tensor classes = reshape(target, {rows.shape()[0]});
   const Tensor lse = empty("cross_entropy", classes.shape(), DType::f64);
-  const Reduced loss = reduced_losses(
-      "cross_entropy", rows, classes, options,
-      [&](const kernels::ClassTargets& targets, const View& losses) {
-        kernels::cross_entropy(targets, rows.view(), losses, lse.view());
-      });
-  const Tensor result = record<CrossEntropyNode>(
-      loss.result, {&rows, &classes}, [&](CrossEntropyNode& node) {
-        save_targets(node, classes, options, loss.count);
+  const Reduced loss =
+      reduced_losses("cross_entropy", rows, classes, options,
+                     [&](const kernels::ClassTargets& targets, const View& losses) {
+                       kernels::cross_entropy(targets, rows.view(), losses, lse.view());
+                     });
+  const Tensor result =
+      record<CrossEntropyNode>(loss.result, {&rows, &classes}, [&](CrossEntropyNode& node) {
+        save_targets(node, classes, options, loss);
         node.logits.save(rows);
         node.lse.save(lse);
       });
@@ -228,10 +231,9 @@ Tensor nll_loss(const Tensor& x, const Tensor& target, std::int64_t ignore_index
                      [&](const kernels::ClassTargets& targets, const View& losses) {
                        kernels::nll(targets, rows.view(), losses);
                      });
-  const Tensor result =
-      record<NllLossNode>(loss.result, {&rows, &classes}, [&](NllLossNode& node) {
-        save_targets(node, classes, options, loss.count);
-      });
+  const Tensor result = record<NllLossNode>(loss.result, {&rows, &classes}, [&](NllLossNode& node) {
+    save_targets(node, classes, options, loss);
+  });
   return reduction == Reduction::none ? reshape(result, target.shape()) : result;
 }
 

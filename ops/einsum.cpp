@@ -280,8 +280,8 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
   const Equation parsed = parse(equation);
   const std::size_t count = parsed.operands.size();
   if (count != operands.size())
-    reject(equation, "it names " + std::to_string(count) + " operands, " +
-                         std::to_string(operands.size()) + " are given");
+    reject(equation, "operands named: " + std::to_string(count) +
+                         ", given: " + std::to_string(operands.size()));
   check_dtypes(operands);
 
   std::vector<std::int64_t> ranks(count);

@@ -274,12 +274,14 @@ Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   check_ranks(q, k, v);
   check_fit(q, k, v);
   check_options(options, q);
+  // Everything is checked before the first view is recorded.
+  const Shape scores{q.rank() == 4 ? q.size(0) : 1, q.rank() >= 3 ? q.size(-3) : 1, q.size(-2),
+                     k.size(-2)};
+  const Tensor hidden = four_dims_of_scores("hidden", options.hidden, scores);
+  const Tensor bias = four_dims_of_scores("bias", options.bias, scores);
   const Tensor q4 = FusedAttentionNode::contiguous_rows(four_dims(q));
   const Tensor k4 = FusedAttentionNode::contiguous_rows(four_dims(k));
   const Tensor v4 = FusedAttentionNode::contiguous_rows(four_dims(v));
-  const Shape scores = scores_shape(q4, k4);
-  const Tensor hidden = four_dims_of_scores("hidden", options.hidden, scores);
-  const Tensor bias = four_dims_of_scores("bias", options.bias, scores);
   const Tensor y = attend(q4, k4, v4, hidden, bias, draw_terms(options, scores));
   Shape shape = q.shape();
   shape[shape.rank() - 1] = v.size(-1);

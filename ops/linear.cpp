@@ -37,20 +37,23 @@ struct LinearNode final : Node {
   std::int64_t flops() const override { return 2 * numel(input_shape(0)) * input_shape(1)[0]; }
 };
 
+[[noreturn]] void reject(const Tensor& x, const Tensor& weight, const std::string& rule) {
+  throw ShapeError("linear", "x " + describe(x) + " and weight " + describe(weight) + ": " + rule);
+}
+
 void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_floating("linear", "x", x);
   check_same_dtype("linear", x, weight, "x", "weight");
-  const std::string got = "x " + describe(x) + " and weight " + describe(weight);
   if (x.rank() == 0 || weight.rank() != 2)
-    throw ShapeError("linear", got + ": x needs at least one dim, and weight is (out, in)");
+    reject(x, weight, "x needs at least one dim, and weight is (out, in)");
   if (x.shape().back() != weight.shape()[1]) {
-    const bool transposed = x.shape().back() == weight.shape()[0];
-    throw ShapeError("linear", got + ": the last sizes differ" +
-                                   (transposed ? "; weight would fit transposed" : ""));
+    const bool fits_transposed = x.shape().back() == weight.shape()[0];
+    reject(x, weight, fits_transposed ? "the last sizes differ; weight would fit transposed"
+                                      : "the last sizes differ");
   }
   if (!bias.defined()) return;
   check_same_dtype("linear", x, bias, "x", "bias");
-  if (bias.shape() != Shape{weight.shape()[0]})
+  if (bias.rank() != 1 || bias.shape()[0] != weight.shape()[0])
     throw ShapeError("linear", "weight " + describe(weight) + " and bias " + describe(bias) +
                                    ": bias must have one entry for each row of weight");
 }

@@ -93,7 +93,8 @@ struct BinaryCrossEntropy {
   std::vector<Graph::Attribute> attributes() const { return {}; }
 };
 
-// ---- the machinery -------------------------------------------------------------------------------
+// ---- the machinery
+// -------------------------------------------------------------------------------
 
 // g * slope(x, target), in g's buffer where that is allowed.
 template <class F, class Slope>
@@ -130,16 +131,16 @@ struct ElementwiseLossNode final : Node {
     const F loss = f;
     if (wanted[0]) {
       Tensor upstream = wanted[1] ? g : std::move(g);
-      dx = pull<F>(std::move(upstream), x.get(), t,
-                   [loss](auto xi, auto ti) __attribute__((always_inline)) {
-                     return loss.x_slope(xi, ti);
-                   });
+      dx = pull<F>(
+          std::move(upstream), x.get(), t, [loss](auto xi, auto ti) __attribute__((always_inline)) {
+            return loss.x_slope(xi, ti);
+          });
     }
     if (wanted[1])
-      dtarget = pull<F>(std::move(g), x.get(), t,
-                        [loss](auto xi, auto ti) __attribute__((always_inline)) {
-                          return loss.target_slope(xi, ti);
-                        });
+      dtarget = pull<F>(
+          std::move(g), x.get(), t, [loss](auto xi, auto ti) __attribute__((always_inline)) {
+            return loss.target_slope(xi, ti);
+          });
     return {dx, dtarget};
   }
   std::vector<Graph::Attribute> attributes() const override { return f.attributes(); }
@@ -158,8 +159,8 @@ void check_pair(const char* operation, const Tensor& x, const Tensor& target) {
   check_floating(operation, "x", x);
   check_same_dtype(operation, x, target, "x", "target");
   if (x.shape() != target.shape())
-    throw ShapeError(operation, "x " + describe(x) + " and target " + describe(target) +
-                                    " must have one shape");
+    throw ShapeError(
+        operation, "x " + describe(x) + " and target " + describe(target) + " must have one shape");
 }
 
 template <class F>
@@ -170,8 +171,9 @@ Tensor elementwise_loss(const F& f, const Tensor& x, const Tensor& target, Reduc
     visit_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       kernels::binary<T, T, T>(
-          x.view(), target.view(), losses.view(),
-          [f](T xi, T ti) __attribute__((always_inline)) { return f.value(xi, ti); }, F::grain);
+          x.view(), target.view(),
+          losses.view(), [f](T xi, T ti) __attribute__((always_inline)) { return f.value(xi, ti); },
+          F::grain);
     });
   });
   using NodeType = ElementwiseLossNode<F>;

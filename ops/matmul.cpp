@@ -4,6 +4,8 @@
 #include <tapehead/ops/product.h>
 #include <tapehead/ops/views.h>
 
+#include <algorithm>
+
 namespace tapehead {
 namespace {
 
@@ -34,7 +36,7 @@ struct MatmulNode final : Node {
 
   std::int64_t flops() const override {
     const Shape a_shape = input_shape(0);
-    return 2 * numel(product_shape("matmul", a_shape, input_shape(1))) * a_shape.back();
+    return 2 * numel(product_shape(a_shape, input_shape(1))) * a_shape.back();
   }
 };
 
@@ -65,8 +67,18 @@ void check_inner_sizes(const char* operation, const Tensor& a, const Tensor& b) 
   throw ShapeError(operation, text);
 }
 
+void check_leading_dims(const char* operation, const Tensor& a, const Tensor& b) {
+  for (int i = 3; i <= std::min(a.rank(), b.rank()); ++i) {
+    const std::int64_t a_size = a.shape()[a.rank() - i], b_size = b.shape()[b.rank() - i];
+    if (a_size != b_size && a_size != 1 && b_size != 1)
+      throw ShapeError(operation, operands(a, b) + ": leading dims do not broadcast, sizes " +
+                                      std::to_string(a_size) + " and " + std::to_string(b_size) +
+                                      " meet at dim " + std::to_string(-i));
+  }
+}
+
 Tensor multiply_matrices(const Tensor& a, const Tensor& b, double scale) {
-  Tensor y = empty("matmul", product_shape("matmul", a.shape(), b.shape()), a.dtype());
+  Tensor y = empty("matmul", product_shape(a.shape(), b.shape()), a.dtype());
   multiply_into("matmul", a, b, scale, 0, y);
   return record<MatmulNode>(y, {&a, &b}, [&](MatmulNode& node) {
     node.scale = scale;
@@ -82,6 +94,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
   if (a.rank() == 0 || b.rank() == 0)
     throw ShapeError("matmul", operands(a, b) + ": both need at least one dim");
   check_inner_sizes("matmul", a, b);
+  check_leading_dims("matmul", a, b);
   const Tensor left = a.rank() == 1 ? unsqueeze(a, 0) : a;
   const Tensor right = b.rank() == 1 ? unsqueeze(b, 1) : b;
   Tensor y = multiply_matrices(left, right, options.scale);

@@ -2,7 +2,9 @@
 // with a leading dimension; only layouts that BLAS cannot take are copied (an expanded row or
 // column; repeated leading dims are never copied).
 //
-// One thread setting of the process is touched: see ops/kernels/gemm.h.
+// Results are the same bits for the same number of threads; between different numbers the last bits
+// may differ. One setting of the process is touched, OpenBLAS's thread count: see
+// ops/kernels/blas.h.
 #pragma once
 
 #include <tapehead/core/tensor.h>

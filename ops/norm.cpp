@@ -33,9 +33,7 @@ void check_input(const char* operation, const Tensor& x, const Shape& normalized
                                     to_string(normalized_shape) + " of at least one dim");
 }
 
-void* data_or_null(const Tensor& tensor) {
-  return tensor.defined() ? tensor.view().data : nullptr;
-}
+void* data_or_null(const Tensor& tensor) { return tensor.defined() ? tensor.view().data : nullptr; }
 
 // The rule as recorded operations: everything from x on is computed again, for the saved statistics
 // are constants.
@@ -91,7 +89,8 @@ struct NormNode final : Node {
  private:
   Shape parameter_shape() const {
     const Shape shape = input_shape(0);
-    return Shape(std::span<const std::int64_t>(shape).last(static_cast<std::size_t>(normalized_rank)));
+    return Shape(
+        std::span<const std::int64_t>(shape).last(static_cast<std::size_t>(normalized_rank)));
   }
 
   Grads composed(const Tensor& g, bool want_x, bool want_weight, bool want_bias) {

@@ -1,17 +1,17 @@
-// Normalisation over the last dims. x is taken row-major (copied if it is not). Both throw DTypeError
-// unless x is floating and weight and bias have its dtype, and ShapeError when normalized_shape is
-// not how x's shape ends, or weight or bias has another shape.
+// Normalisation over the last dims. x is taken row-major (copied if it is not). Both throw
+// DTypeError unless x is floating and weight and bias have its dtype, and ShapeError when
+// normalized_shape is not how x's shape ends, or weight or bias has another shape.
 #pragma once
 
 #include <tapehead/core/tensor.h>
 
 namespace tapehead {
 
-/// y = xhat * weight + bias with xhat = (x - mean) * rstd, rstd = 1 / sqrt(var + eps), over the last
-/// normalized_shape.rank() dims, with the biased variance, in two passes (no cancellation for a large
-/// mean). weight, bias: of normalized_shape, or undefined.
-/// saves x, mean, rstd (and weight for dx);  with u = g * weight:
-/// dx = rstd * (u - mean(u) - xhat * mean(u * xhat)), dweight = sum(g * xhat), dbias = sum(g)
+/// y = xhat * weight + bias with xhat = (x - mean) * rstd, rstd = 1 / sqrt(var + eps), over the
+/// last normalized_shape.rank() dims, with the biased variance, in two passes (no cancellation for
+/// a large mean). weight, bias: of normalized_shape, or undefined. saves x, mean, rstd (and weight
+/// for dx);  with u = g * weight: dx = rstd * (u - mean(u) - xhat * mean(u * xhat)), dweight =
+/// sum(g * xhat), dbias = sum(g)
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 

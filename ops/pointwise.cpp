@@ -36,13 +36,18 @@ TAPEHEAD_INLINE T sign(T x) {
   const T negative_or_zero = x < T(0) ? T(-1) : x;
   return x > T(0) ? T(1) : negative_or_zero;
 }
+struct Sign {
+  template <class T>
+  TAPEHEAD_INLINE T operator()(T x) const {
+    return sign(x);
+  }
+};
 Tensor sign(const Tensor& x) {
   Tensor y = empty("sign", x.shape(), x.dtype());
   launch([&] {
     visit_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::unary<T, T>(x.view(), y.view(),
-                           [](T xi) __attribute__((always_inline)) { return sign(xi); });
+      kernels::unary<T, T>(x.view(), y.view(), Sign{});
     });
   });
   return y;
@@ -219,12 +224,9 @@ struct Erf : Function {
 // products instead of calls.
 template <int whole, std::floating_point T>
 TAPEHEAD_INLINE T power(T x, double exponent) {
-  if constexpr (whole == 1)
-    return x;
-  else if constexpr (whole > 1)
-    return x * power<whole - 1>(x, exponent);
-  else
-    return std::pow(x, static_cast<T>(exponent));
+  if constexpr (whole == 1) return x;
+  else if constexpr (whole > 1) return x * power<whole - 1>(x, exponent);
+  else return std::pow(x, static_cast<T>(exponent));
 }
 template <int whole>
 Tensor power(const Tensor& x, double exponent) {
@@ -237,6 +239,7 @@ struct PowScalar : Function {
   static constexpr Keeps keeps = Keeps::input;
   static constexpr const char* reason = "dx = g * exponent * x^(exponent - 1)";
   static constexpr std::int64_t grain = kernels::costly_grain;
+  static constexpr int one_less = whole == 0 ? 0 : whole - 1;
   double exponent = whole;
   template <class T>
   TAPEHEAD_INLINE T value(T x) const {
@@ -244,7 +247,7 @@ struct PowScalar : Function {
   }
   template <class T>
   TAPEHEAD_INLINE T pull(T g, T x) const {
-    return g * (power<whole == 0 ? 0 : whole - 1>(x, exponent - 1) * number<T>(exponent));
+    return g * (power<one_less>(x, exponent - 1) * number<T>(exponent));
   }
   std::vector<Graph::Attribute> attributes() const { return {{"exponent", exponent}}; }
 };
@@ -313,8 +316,7 @@ Tensor pow(Tensor x, double exponent) {
 Tensor clamp(Tensor x, std::optional<double> min, std::optional<double> max) {
   if (!min && !max)
     throw ValueError("clamp", "x " + describe(x) + ": neither min nor max is given");
-  return apply(Clamp{{}, min.value_or(-Clamp::infinity), max.value_or(Clamp::infinity)},
-               x);
+  return apply(Clamp{{}, min.value_or(-Clamp::infinity), max.value_or(Clamp::infinity)}, x);
 }
 
 }  // namespace tapehead

@@ -9,8 +9,10 @@
 //       static constexpr const char* name = "tanh";
 //       static constexpr Keeps keeps = Keeps::output;                  // what pull reads
 //       static constexpr const char* reason = "dx = g * (1 - y^2)";
-//       template <class T> TAPEHEAD_INLINE T value(T x) const { return tanh(x); }
-//       template <class T> TAPEHEAD_INLINE T pull(T g, T y) const { return g * (number<T>(1) - y * y); }
+//       template <class T>
+//       TAPEHEAD_INLINE T value(T x) const { return tanh(x); }
+//       template <class T>
+//       TAPEHEAD_INLINE T pull(T g, T y) const { return g * (number<T>(1) - y * y); }
 //     };
 //
 // A pull that reads nothing is written for tensors alone: Tensor pull(Tensor g) const.
@@ -38,16 +40,14 @@ struct Function {
   std::vector<Graph::Attribute> attributes() const { return {}; }
 };
 
-// ---- what formulas are written with, on numbers; on tensors the operations of the same names -----
+// ---- what formulas are made of: here for numbers, for tensors the operations so called ---------
 
 // A number in a formula: of the scalar's own type, so that float loops stay float; a plain number
 // beside a tensor.
 template <class T>
 TAPEHEAD_INLINE auto number(double value) {
-  if constexpr (std::is_same_v<T, Tensor>)
-    return value;
-  else
-    return static_cast<T>(value);
+  if constexpr (std::is_same_v<T, Tensor>) return value;
+  else return static_cast<T>(value);
 }
 
 template <std::floating_point T>
@@ -67,7 +67,25 @@ TAPEHEAD_INLINE T where(bool condition, T a, T b) {
   return condition ? a : b;
 }
 
-// ---- the machinery -------------------------------------------------------------------------------
+// ---- the machinery -----------------------------------------------------------------------------
+
+// What the loops call. (Lambdas would need an attribute to be inlined for each instruction set.)
+template <class F>
+struct ValueOf {
+  F f;
+  template <class T>
+  TAPEHEAD_INLINE T operator()(T x) const {
+    return f.value(x);
+  }
+};
+template <class F>
+struct PullOf {
+  F f;
+  template <class T>
+  TAPEHEAD_INLINE T operator()(T g, T saved) const {
+    return f.pull(g, saved);
+  }
+};
 
 // dx = pull(g, saved) in one kernel, written into g's buffer where that is allowed.
 template <class F>
@@ -76,18 +94,16 @@ Tensor pull_fused(const F& f, const Tensor& g, const Tensor& saved) {
   launch([&] {
     visit_floating(dx.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::binary<T, T, T>(
-          g.view(), saved.view(), dx.view(),
-          [f](T gi, T si) __attribute__((always_inline)) { return f.pull(gi, si); }, F::grain);
+      kernels::binary<T, T, T>(g.view(), saved.view(), dx.view(), PullOf<F>{f}, F::grain);
     });
   });
   return dx;
 }
 
-template <class F>
+template <class F, Keeps keeps = F::keeps>
 struct PointwiseNode final : Node {
   PointwiseNode() : Node(F::name) {}
-  Saved kept{*this, F::keeps == Keeps::output ? "y" : "x", {0}, F::reason};
+  Saved kept{*this, keeps == Keeps::output ? "y" : "x", {0}, F::reason};
   F f{};
 
   Grads backward(Tensor g, const Wanted&) override {
@@ -98,8 +114,7 @@ struct PointwiseNode final : Node {
 };
 
 template <class F>
-  requires(F::keeps == Keeps::nothing)
-struct PointwiseNode<F> final : Node {
+struct PointwiseNode<F, Keeps::nothing> final : Node {
   PointwiseNode() : Node(F::name) {}
   F f{};
 
@@ -118,9 +133,7 @@ Tensor apply(const F& f, const Tensor& x) {
   launch([&] {
     visit_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::unary<T, T>(
-          x.view(), y.view(),
-          [f](T xi) __attribute__((always_inline)) { return f.value(xi); }, F::grain);
+      kernels::unary<T, T>(x.view(), y.view(), ValueOf<F>{f}, F::grain);
     });
   });
   return record<PointwiseNode<F>>(y, {&x}, [&](PointwiseNode<F>& node) {

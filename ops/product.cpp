@@ -53,15 +53,14 @@ Tensor empty_like_input(const Node& node, std::size_t input) {
 
 }  // namespace
 
-Shape product_shape(std::string_view operation, const Shape& a, const Shape& b) {
-  Shape a_leading = a, b_leading = b;
-  for (int i = 0; i < 2; ++i) {
-    a_leading.erase(a_leading.rank() - 1);
-    b_leading.erase(b_leading.rank() - 1);
+Shape product_shape(const Shape& a, const Shape& b) {
+  Shape shape = a.rank() >= b.rank() ? a : b;
+  for (int i = 3; i <= std::min(a.rank(), b.rank()); ++i) {
+    const std::int64_t a_size = a[a.rank() - i], b_size = b[b.rank() - i];
+    shape[shape.rank() - i] = a_size == 1 ? b_size : a_size;
   }
-  Shape shape = broadcast_shapes(operation, a_leading, b_leading);
-  shape.push_back(a[a.rank() - 2]);
-  shape.push_back(b.back());
+  shape[shape.rank() - 2] = a[a.rank() - 2];
+  shape[shape.rank() - 1] = b.back();
   return shape;
 }
 
@@ -72,7 +71,7 @@ void multiply_into(const char* operation, const Tensor& a, const Tensor& b, doub
   launch([&] {
     // Seen as if y had all dims of the product: where it does not move, the kernel sums.
     View sum = y.view();
-    sum.shape = product_shape(operation, a.shape(), b.shape());
+    sum.shape = product_shape(a.shape(), b.shape());
     sum.strides = expanded_strides(y.shape(), y.strides(), sum.shape);
     kernels::gemm(scale, left.view(), right.view(), beta, sum);
   });

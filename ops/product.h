@@ -6,9 +6,9 @@
 
 namespace tapehead {
 
-/// The shape of a product of matrices: leading dims broadcast (ShapeError), then rows of a, columns
-/// of b. Both have at least two dims.
-Shape product_shape(std::string_view operation, const Shape& a, const Shape& b);
+/// The shape of a product of matrices: the leading dims broadcast, then rows of a, columns of b.
+/// Both have at least two dims, and the leading ones fit.
+Shape product_shape(const Shape& a, const Shape& b);
 
 /// y = scale * a b + beta * y on the last two dims, unrecorded: a (..., m, k), b (..., k, n), y
 /// (..., m, n), all of rank >= 2. The leading dims of a and b broadcast; where they have a dim and

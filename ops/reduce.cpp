@@ -15,7 +15,8 @@ using detail::ReducedDims;
 using detail::ReduceNode;
 using detail::view_as;
 
-// ---- sum and mean --------------------------------------------------------------------------------
+// ---- sum and mean
+// --------------------------------------------------------------------------------
 
 struct SumNode final : ReduceNode {
   SumNode() : ReduceNode("sum") {}
@@ -33,13 +34,12 @@ template <class NodeType>
 Tensor sum_over(const char* operation, const Tensor& x, const ReducedDims& dims,
                 std::int64_t divisor) {
   Tensor y = empty(operation, dims.result, x.dtype());
-  launch([&] {
-    kernels::sum(x.view(), view_as(y, dims.kept), static_cast<double>(divisor));
-  });
+  launch([&] { kernels::sum(x.view(), view_as(y, dims.kept), static_cast<double>(divisor)); });
   return record<NodeType>(std::move(y), {&x}, [&](NodeType& node) { node.set_dims(dims); });
 }
 
-// ---- amax and amin -------------------------------------------------------------------------------
+// ---- amax and amin
+// -------------------------------------------------------------------------------
 
 Tensor spread_to_ties(const Tensor& g, const Tensor& x, const Tensor& y);
 
@@ -56,8 +56,8 @@ struct SpreadToTiesNode final : Node {
   }
 };
 
-// g, divided equally among the elements of x that equal y, and 0 to the others: selected, so that an
-// infinite g does not make NaN of them. g and y have size 1 in the reduced dims.
+// g, divided equally among the elements of x that equal y, and 0 to the others: selected, so that
+// an infinite g does not make NaN of them. g and y have size 1 in the reduced dims.
 Tensor spread_to_ties(const Tensor& g, const Tensor& x, const Tensor& y) {
   Tensor share = empty("spread_to_ties", y.shape(), x.dtype());
   Tensor dx = empty("spread_to_ties", x.shape(), x.dtype());
@@ -65,12 +65,14 @@ Tensor spread_to_ties(const Tensor& g, const Tensor& x, const Tensor& y) {
     kernels::count_equal(x.view(), y.view(), share.view());
     visit_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::binary<T, T, T>(g.view(), share.view(), share.view(),
-                               [](T gi, T n) __attribute__((always_inline)) { return gi / n; });
-      kernels::ternary<T, T, T, T>(x.view(), y.view(), share.view(), dx.view(),
-                                   [](T xi, T yi, T si) __attribute__((always_inline)) {
-        return ((xi == yi) | ((xi != xi) & (yi != yi))) ? si : T(0);
-      });
+      kernels::binary<T, T, T>(
+          g.view(), share.view(), share.view(),
+          [](T gi, T n) __attribute__((always_inline)) { return gi / n; });
+      kernels::ternary<T, T, T, T>(
+          x.view(), y.view(), share.view(), dx.view(),
+          [](T xi, T yi, T si) __attribute__((always_inline)) {
+            return ((xi == yi) | ((xi != xi) & (yi != yi))) ? si : T(0);
+          });
     });
   });
   return record<SpreadToTiesNode>(std::move(dx), {&g}, [&](SpreadToTiesNode& node) {
@@ -99,9 +101,7 @@ Tensor extreme(const Tensor& x, const Dims& over, bool keepdim) {
   const ReducedDims dims(operation, x, over, keepdim);
   dims.check_not_empty(operation, x);
   Tensor y = empty(operation, dims.result, x.dtype());
-  launch([&] {
-    (largest ? kernels::amax : kernels::amin)(x.view(), view_as(y, dims.kept));
-  });
+  launch([&] { (largest ? kernels::amax : kernels::amin)(x.view(), view_as(y, dims.kept)); });
   using NodeType = ExtremeNode<largest>;
   return record<NodeType>(y, {&x}, [&](NodeType& node) {
     node.set_dims(dims);
@@ -110,7 +110,8 @@ Tensor extreme(const Tensor& x, const Dims& over, bool keepdim) {
   });
 }
 
-// ---- any and all ---------------------------------------------------------------------------------
+// ---- any and all
+// ---------------------------------------------------------------------------------
 
 Tensor reduce_bool(const char* operation, void (*kernel)(const View&, const View&), const Tensor& x,
                    const Dims& over, bool keepdim) {
@@ -149,7 +150,11 @@ Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor sum_to(Tensor g, const Shape& shape) {
+  check_floating("sum_to", "g", g);
   if (g.shape() == shape) return g;
+  if (broadcast_shapes("sum_to", shape, g.shape(), "shape", "g") != g.shape())
+    throw ShapeError(
+        "sum_to", "shape " + to_string(shape) + " does not broadcast to that of g " + describe(g));
   const int added = g.rank() - shape.rank();
   Dims over;
   for (int i = 0; i < g.rank(); ++i)

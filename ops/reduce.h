@@ -28,6 +28,7 @@ Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// saves x;  dx = g * 2 / (n - correction) * (x - mean)
 Tensor var(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false);
 /// Root of var. saves x, y;  dx = g / ((n - correction) * y) * (x - mean), 0 where y = 0
+/// (After `using namespace tapehead` write tapehead::std.)
 Tensor std(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false);
 /// log(sum(exp(x))) without overflow. saves x, y;  dx = g * exp(x - y). A row of -inf, or an empty
 /// one, gives -inf; -inf among finite entries counts for nothing.
@@ -42,7 +43,7 @@ Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 
 /// g summed over the dims in which `shape` was broadcast, so that it has that shape again: the
-/// gradient of broadcasting. `shape` broadcasts to g's. Recorded as a sum.
+/// gradient of broadcasting. Recorded as a sum. ShapeError unless `shape` broadcasts to g's.
 Tensor sum_to(Tensor g, const Shape& shape);
 
 }  // namespace tapehead

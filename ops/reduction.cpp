@@ -19,8 +19,9 @@ ReducedDims::ReducedDims(const char* operation, const Tensor& x, const Dims& dim
 
 void ReducedDims::check_not_empty(const char* operation, const Tensor& x) const {
   if (count == 0)
-    throw ShapeError(operation, "x " + describe(x) + ": a reduced dim has size 0, and there is no "
-                                                     "extreme value of nothing");
+    throw ShapeError(operation, "x " + describe(x) +
+                                    ": a reduced dim has size 0, and there is no "
+                                    "extreme value of nothing");
 }
 
 View view_as(const Tensor& row_major, const Shape& shape) {

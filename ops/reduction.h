@@ -11,10 +11,10 @@ struct ReducedDims {
   /// Checks the dims: IndexError, ValueError. An empty list means all.
   ReducedDims(const char* operation, const Tensor& x, const Dims& dims, bool keepdim);
 
-  std::uint32_t mask = 0;   ///< bit i: dim i is reduced
-  Shape kept;               ///< x's shape with size 1 in the reduced dims
-  Shape result;             ///< kept, or without the reduced dims
-  std::int64_t count = 1;   ///< elements of one result
+  std::uint32_t mask = 0;  ///< bit i: dim i is reduced
+  Shape kept;              ///< x's shape with size 1 in the reduced dims
+  Shape result;            ///< kept, or without the reduced dims
+  std::int64_t count = 1;  ///< elements of one result
   bool keepdim = false;
 
   /// ShapeError when a result would be taken over no elements.

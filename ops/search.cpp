@@ -61,9 +61,9 @@ ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool la
   dim = normalize_dim("topk", dim, x.rank());
   const std::int64_t length = x.rank() == 0 ? 1 : x.shape()[dim];
   if (k < 0 || k > length)
-    throw ValueError("topk", "k = " + std::to_string(k) + " of " + describe(x) + ": must be in [0, " +
-                                 std::to_string(length) + "], the size of dim " +
-                                 std::to_string(dim));
+    throw ValueError("topk", "k = " + std::to_string(k) + " of " + describe(x) +
+                                 ": must be in [0, " + std::to_string(length) +
+                                 "], the size of dim " + std::to_string(dim));
   if (x.rank() == 0) {
     const ValuesAndIndices one = topk(reshape(x, {1}), k, 0, largest);
     if (k == 0) return one;

@@ -1,6 +1,6 @@
 // Where the extreme values are. Indices are i64 and have no gradient; values are gathered, so their
-// gradient goes to the elements that were chosen. NaN counts as the extreme value of argmax, argmin,
-// max and min; of equal values the first is chosen.
+// gradient goes to the elements that were chosen. NaN counts as the extreme value of argmax,
+// argmin, max and min; of equal values the first is chosen.
 //
 // All throw DTypeError when x is not floating, IndexError for a dim outside [-rank, rank), and
 // ShapeError over an empty dim.

@@ -93,12 +93,19 @@ Tensor softmax(Tensor x, std::int64_t dim, SoftmaxOptions options) {
 }
 
 Tensor softmax_backward(Tensor g, const Tensor& y, std::int64_t dim) {
+  check_floating("softmax_backward", "g", g);
+  check_same_dtype("softmax_backward", g, y, "g", "y");
+  if (g.shape() != y.shape())
+    throw ShapeError("softmax_backward",
+                     "g " + describe(g) + " and y " + describe(y) + " must have one shape");
+  dim = normalize_dim("softmax_backward", dim, y.rank());
   const bool reads_g_later = will_record(y);
   Tensor dx = reads_g_later ? empty("softmax_backward", g.shape(), g.dtype())
                             : donate_or_empty("softmax_backward", g, g.shape(), g.dtype());
+  const Tensor y_rows = y.is_contiguous() ? y : copied("softmax_backward", y);
   launch([&] {
     const View from = row_major(g, dx);
-    kernels::softmax_backward(from, y.view(), dx.view(), dim);
+    kernels::softmax_backward(from, y_rows.view(), dx.view(), dim);
   });
   return record<SoftmaxBackwardNode>(std::move(dx), {&g, &y}, [&](SoftmaxBackwardNode& node) {
     node.dim = dim;

@@ -1,8 +1,8 @@
 // softmax and its kin. A non-contiguous x is copied row-major into the result first; a moved-in x
 // that nobody else holds is worked on in place, whatever the dim.
 //
-// All throw DTypeError when x is not floating, and IndexError for a dim outside [-rank, rank); a 0-d
-// tensor takes 0 and -1, and counts as one element of dim.
+// All throw DTypeError when x is not floating, and IndexError for a dim outside [-rank, rank); a
+// 0-d tensor takes 0 and -1, and counts as one element of dim.
 #pragma once
 
 #include <tapehead/core/tensor.h>
@@ -24,8 +24,8 @@ Tensor softmax(Tensor x, std::int64_t dim, SoftmaxOptions options = {});
 
 /// dx = y * (g - sum(g * y)): the rule of softmax, an operation of its own so that it can be
 /// differentiated again. g and y have one shape and dtype. A moved-in g is worked on in place.
-/// saves g, y;  dg = h * y - y * sum(h * y),  dy = h * (g - sum(g * y)) - g * sum(h * y), where h is
-/// the gradient of dx
+/// saves g, y;  dg = h * y - y * sum(h * y),  dy = h * (g - sum(g * y)) - g * sum(h * y), where h
+/// is the gradient of dx
 Tensor softmax_backward(Tensor g, const Tensor& y, std::int64_t dim);
 
 /// y = x - max - log(sum(exp(x - max))) along dim; NaN for a row of -inf.

@@ -18,7 +18,8 @@ using detail::ReducedDims;
 using detail::ReduceNode;
 using detail::view_as;
 
-// ---- var and std ---------------------------------------------------------------------------------
+// ---- var and std
+// ---------------------------------------------------------------------------------
 
 double degrees_of_freedom(std::int64_t count, double correction) {
   return std::max(0.0, static_cast<double>(count) - correction);
@@ -94,7 +95,8 @@ Tensor spread_of(const char* operation, const Tensor& x, const Dims& over, doubl
   });
 }
 
-// ---- logsumexp -----------------------------------------------------------------------------------
+// ---- logsumexp
+// -----------------------------------------------------------------------------------
 
 struct LogSumExpNode final : ReduceNode {
   LogSumExpNode() : ReduceNode("logsumexp") {}
@@ -107,7 +109,8 @@ struct LogSumExpNode final : ReduceNode {
   }
 };
 
-// ---- norm ----------------------------------------------------------------------------------------
+// ---- norm
+// ----------------------------------------------------------------------------------------
 
 struct NormNode final : ReduceNode {
   NormNode() : ReduceNode("norm") {}
@@ -167,8 +170,7 @@ Tensor logsumexp(const Tensor& x, const Dims& over, bool keepdim) {
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
   check_floating("norm", "x", x);
-  if (!(p > 0))
-    throw ValueError("norm", "p = " + std::to_string(p) + ": must be positive");
+  if (!(p > 0)) throw ValueError("norm", "p = " + std::to_string(p) + ": must be positive");
   if (p == 2) return norm2(x, dims, keepdim);
   if (p == 1) return sum(abs(x), dims, keepdim);
   if (p == std::numeric_limits<double>::infinity()) return amax(abs(x), dims, keepdim);

@@ -33,7 +33,7 @@ struct UnsqueezeNode final : ReshapeNode {
 // chunks; the dims of `to`, taken from the back, must fill each chunk exactly.
 std::optional<Strides> reshaped_strides(const Shape& shape, const Strides& strides,
                                         const Shape& to) {
-  if (is_contiguous(shape, strides)) return contiguous_strides(to);
+  if (numel(shape) == 0 || is_contiguous(shape, strides)) return contiguous_strides(to);
   const StridedLoop<1> chunks = merge_dims<1>(shape, {&strides});
   Strides result(to.rank(), 0);
   int i = to.rank() - 1;

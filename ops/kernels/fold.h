@@ -1,7 +1,7 @@
 // Folding a run of values into one: the inner loop of every reduction. The values are dealt out to
-// a fixed number of lanes, which vectorise and are folded pairwise, block by block, so that the
-// order of additions, and with it every bit of the result, is the same for any instruction set and
-// any number of threads. For use inside TAPEHEAD_MULTIVERSION functions.
+// a fixed number of lanes, which vectorise and are folded pairwise, block by block: little rounding
+// error, and an order that depends on nothing but the count. For use inside TAPEHEAD_MULTIVERSION
+// functions.
 #pragma once
 
 #include <tapehead/ops/kernels/multiversion.h>
@@ -17,13 +17,27 @@ inline constexpr std::int64_t fold_lanes = 32;
 /// lanes lose little, and a double total does not lose it again.
 inline constexpr std::int64_t fold_block = 512;
 
+// NaN if either is. Two selections in a row: GCC turns a single one with the condition
+// "b > a or b is NaN" into branches and then does not vectorise the loop.
 template <class T>
-TAPEHEAD_INLINE T larger(T a, T b) {  // NaN if either is
-  return ((b > a) | (b != b)) ? b : a;
+TAPEHEAD_INLINE T larger(T a, T b) {
+  const T larger_or_a = b > a ? b : a;
+  return b != b ? b : larger_or_a;
 }
 template <class T>
 TAPEHEAD_INLINE T smaller(T a, T b) {
-  return ((b < a) | (b != b)) ? b : a;
+  const T smaller_or_a = b < a ? b : a;
+  return b != b ? b : smaller_or_a;
+}
+
+// The lower half of 2 * half lanes joined with the upper, then the same of that half. Unrolled:
+// loops of a few rounds would cost more than their work.
+template <std::int64_t half, class Lane, class Join>
+TAPEHEAD_INLINE Lane fold_pairs(Lane* lanes, Join join) {
+#pragma omp simd
+  for (std::int64_t k = 0; k < half; ++k) lanes[k] = join(lanes[k], lanes[k + half]);
+  if constexpr (half > 1) return fold_pairs<half / 2>(lanes, join);
+  else return lanes[0];
 }
 
 /// join over term(0), ..., term(count - 1), in lanes of type Lane, with a total of type Total.
@@ -47,9 +61,7 @@ TAPEHEAD_INLINE Total fold_run(std::int64_t count, Lane identity, Term term, Joi
     }
     for (std::int64_t k = 0; i + k < end; ++k)
       lanes[k] = join(lanes[k], static_cast<Lane>(term(i + k)));
-    for (std::int64_t half = fold_lanes / 2; half > 0; half /= 2)
-      for (std::int64_t k = 0; k < half; ++k) lanes[k] = join(lanes[k], lanes[k + half]);
-    total = join(total, static_cast<Total>(lanes[0]));
+    total = join(total, static_cast<Total>(fold_pairs<fold_lanes / 2>(lanes, join)));
   }
   return total;
 }
@@ -57,8 +69,8 @@ TAPEHEAD_INLINE Total fold_run(std::int64_t count, Lane identity, Term term, Joi
 /// Sum of term(0), ..., term(count - 1), in lanes of type Lane.
 template <class Lane, class Term>
 TAPEHEAD_INLINE double sum_run(std::int64_t count, Term term) {
-  return fold_run<Lane, double>(count, Lane(0), term,
-                                [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
+  return fold_run<Lane, double>(
+      count, Lane(0), term, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
 }
 
 /// Largest of count adjacent values, NaN if one is; -inf for none.

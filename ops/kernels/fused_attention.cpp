@@ -1,5 +1,5 @@
+#include <tapehead/ops/kernels/blas.h>
 #include <tapehead/ops/kernels/fused_attention.h>
-#include <tapehead/ops/kernels/gemm.h>
 #include <tapehead/ops/kernels/math.h>
 
 #include <algorithm>

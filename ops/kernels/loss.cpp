@@ -31,15 +31,17 @@ struct RowSums {
 };
 
 template <class T>
-TAPEHEAD_MULTIVERSION RowSums sums_of_row(const T* x, const T* weight, std::int64_t n, bool smooth) {
+TAPEHEAD_MULTIVERSION RowSums sums_of_row(const T* x, const T* weight, std::int64_t n,
+                                          bool smooth) {
   const T max = max_run(x, n);
   const double total = sum_run<T>(
       n, [=](std::int64_t c) __attribute__((always_inline)) { return exp(x[c] - max); });
   RowSums sums{static_cast<double>(max), std::log(total), 0};
   if (smooth)
-    sums.smooth = sum_run<T>(n, [=](std::int64_t c) __attribute__((always_inline)) {
-      return weight ? weight[c] * (x[c] - max) : x[c] - max;
-    });
+    sums.smooth = sum_run<T>(
+        n, [=](std::int64_t c) __attribute__((always_inline)) {
+          return weight ? weight[c] * (x[c] - max) : x[c] - max;
+        });
   return sums;
 }
 
@@ -54,8 +56,7 @@ TAPEHEAD_MULTIVERSION void gradient_of_row(const T* x, const T* weight, std::int
       dx[c] = exp((x[c] - lse_high) - lse_low) * scale - spread * weight[c];
   } else {
 #pragma omp simd
-    for (std::int64_t c = 0; c < n; ++c)
-      dx[c] = exp((x[c] - lse_high) - lse_low) * scale - spread;
+    for (std::int64_t c = 0; c < n; ++c) dx[c] = exp((x[c] - lse_high) - lse_low) * scale - spread;
   }
 }
 
@@ -77,10 +78,10 @@ void backward_row(const ClassTargets& targets, const Weights<T>& weights, std::i
 
 template <class Body>
 void for_each_row(const ClassTargets& targets, Body body) {
-  parallel_for(targets.rows, grain / std::max<std::int64_t>(targets.classes, 1) + 1,
-               [&](std::int64_t begin, std::int64_t end) {
+  const auto run_rows = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) body(row);
-  });
+  };
+  parallel_for(targets.rows, grain / std::max<std::int64_t>(targets.classes, 1) + 1, run_rows);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Losses over classes. The loss of a row with target t is the sum over classes c of
-//     -q[c] * lp[c],   q[c] = (1 - smoothing) * weight[t] * (c == t) + smoothing / classes * weight[c]
+//     -q[c] * lp[c],   q[c] = (1 - smoothing) * weight[t] * (c == t) + smoothing / classes *
+//     weight[c]
 // with lp the row's log-probabilities and weight 1 where none is given; an ignored row has q = 0.
 #pragma once
 

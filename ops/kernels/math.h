@@ -59,7 +59,7 @@ TAPEHEAD_INLINE float power_of_two(std::int32_t n) {
 }
 
 /// The upper tail of the standard normal distribution without its exponential: for t >= 1,
-/// (1 - cdf(t)) exp(t^2 / 2), a polynomial in w = 1 / (1 + 0.35 t). Relative error of the fit 3.7e-8.
+/// (1 - cdf(t)) exp(t^2 / 2), a polynomial in w = 1 / (1 + 0.35 t), fitted to 3.8e-8 of its size.
 TAPEHEAD_INLINE float scaled_normal_tail(float t) {
   const float w = 1.0f / (1.0f + 0.35f * t);
   float p = 4.061429701e-02f;
@@ -174,9 +174,7 @@ TAPEHEAD_INLINE float normal_cdf(float x) {
   const float outer = x < 0.0f ? tail : 1.0f - tail;
   return magnitude < 1.0f ? 0.5f + detail::normal_middle(x) : outer;
 }
-TAPEHEAD_INLINE double normal_cdf(double x) {
-  return 0.5 * std::erfc(-x / std::numbers::sqrt2);
-}
+TAPEHEAD_INLINE double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
 /// Error function: 2 normal_cdf(x sqrt(2)) - 1, without the cancellation near 0.
 TAPEHEAD_INLINE float erf(float x) {

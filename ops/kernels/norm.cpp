@@ -9,7 +9,8 @@ namespace {
 constexpr std::int64_t grain = 8192;  // elements
 constexpr int group = 4;              // rows whose parts are added before they join a sum over rows
 
-// ---- forward -------------------------------------------------------------------------------------
+// ---- forward
+// -------------------------------------------------------------------------------------
 
 // The mean is found twice: of x, and of what is left after subtracting that. The second corrects
 // the rounding of the first, which matters when the mean is large beside the deviation.
@@ -18,15 +19,19 @@ TAPEHEAD_MULTIVERSION void center_rows(const T* x, const T* weight, const T* bia
                                        T* rstd, std::int64_t rows, std::int64_t n, double eps) {
   const double count = static_cast<double>(n);
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
-    const T near = static_cast<T>(
-        sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i]; }) / count);
+    const T near =
+        static_cast<T>(sum_run<T>(
+                           n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i]; }) /
+                       count);
     const double rest =
-        sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i] - near; }) /
+        sum_run<T>(
+            n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i] - near; }) /
         count;
-    const double squares = sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) {
-      const T d = x[i] - near;
-      return d * d;
-    });
+    const double squares = sum_run<T>(
+        n, [=](std::int64_t i) __attribute__((always_inline)) {
+          const T d = x[i] - near;
+          return d * d;
+        });
     const double variance = std::max(0.0, squares / count - rest * rest);
     const T scale = static_cast<T>(1 / std::sqrt(variance + eps)), shift = static_cast<T>(rest);
     mean[r] = static_cast<T>(static_cast<double>(near) + rest);
@@ -50,10 +55,11 @@ TAPEHEAD_MULTIVERSION void scale_rows(const T* x, const T* weight, T* y, T* rstd
                                       std::int64_t n, double eps) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     // In double: the squares of floats overflow long before their root does.
-    const double squares = sum_run<double>(n, [=](std::int64_t i) __attribute__((always_inline)) {
-      const double xi = static_cast<double>(x[i]);
-      return xi * xi;
-    });
+    const double squares = sum_run<double>(
+        n, [=](std::int64_t i) __attribute__((always_inline)) {
+          const double xi = static_cast<double>(x[i]);
+          return xi * xi;
+        });
     const T scale = static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + eps));
     rstd[r] = scale;
     if (!weight) {
@@ -66,7 +72,8 @@ TAPEHEAD_MULTIVERSION void scale_rows(const T* x, const T* weight, T* y, T* rstd
   }
 }
 
-// ---- backward ------------------------------------------------------------------------------------
+// ---- backward
+// ------------------------------------------------------------------------------------
 
 template <class T>
 struct RowStats {
@@ -104,11 +111,11 @@ TAPEHEAD_MULTIVERSION void input_gradient_row(const T* g, const T* x, const T* w
   const double count = static_cast<double>(n);
   const T mean_u = centered ? static_cast<T>(sum_run<T>(n, u) / count) : T(0);
   const T mean_u_xhat = static_cast<T>(
-      sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) { return u(i) * xhat(i); }) /
+      sum_run<T>(
+          n, [=](std::int64_t i) __attribute__((always_inline)) { return u(i) * xhat(i); }) /
       count);
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i)
-    dx[i] = stats.rstd * (u(i) - mean_u - xhat(i) * mean_u_xhat);
+  for (std::int64_t i = 0; i < n; ++i) dx[i] = stats.rstd * (u(i) - mean_u - xhat(i) * mean_u_xhat);
 }
 
 template <class T>
@@ -125,10 +132,11 @@ class Backward {
 
   void run() {
     const std::int64_t chunks = norm_chunks(args_.rows);
-    parallel_for(chunks, grain * chunks / std::max<std::int64_t>(args_.rows * args_.n, 1) + 1,
-                 [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t chunk_work = args_.rows * args_.n / chunks;
+    const auto run_chunks = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) run_chunk(chunk, chunks);
-    });
+    };
+    parallel_for(chunks, grain / std::max<std::int64_t>(chunk_work, 1) + 1, run_chunks);
   }
 
  private:
@@ -170,15 +178,16 @@ void norm_forward(DType dtype, const NormForward& args) {
     using T = decltype(zero);
     const std::int64_t n = args.n;
     const T *x = static_cast<const T*>(args.x), *weight = static_cast<const T*>(args.weight);
-    T *y = static_cast<T*>(args.y), *rstd = static_cast<T*>(args.rstd);
-    parallel_for(args.rows, grain / std::max<std::int64_t>(n, 1) + 1,
-                 [&](std::int64_t begin, std::int64_t end) {
-      if (args.mean)
-        center_rows(x + begin * n, weight, static_cast<const T*>(args.bias), y + begin * n,
-                    static_cast<T*>(args.mean) + begin, rstd + begin, end - begin, n, args.eps);
-      else
-        scale_rows(x + begin * n, weight, y + begin * n, rstd + begin, end - begin, n, args.eps);
-    });
+    const T* bias = static_cast<const T*>(args.bias);
+    T *y = static_cast<T*>(args.y), *mean = static_cast<T*>(args.mean);
+    T* rstd = static_cast<T*>(args.rstd);
+    const auto run_rows = [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t at = begin * n, rows = end - begin;
+      if (mean)
+        center_rows(x + at, weight, bias, y + at, mean + begin, rstd + begin, rows, n, args.eps);
+      else scale_rows(x + at, weight, y + at, rstd + begin, rows, n, args.eps);
+    };
+    parallel_for(args.rows, grain / std::max<std::int64_t>(n, 1) + 1, run_rows);
   });
 }
 

@@ -20,8 +20,8 @@ void norm_forward(DType dtype, const NormForward& args);
 
 struct NormBackward {
   const void *g, *x, *mean, *rstd, *weight;
-  void* dx;                  ///< may be g or null
-  double *dweight, *dbias;   ///< partial sums, norm_chunks(rows) rows of n each, or null
+  void* dx;                 ///< may be g or null
+  double *dweight, *dbias;  ///< partial sums, norm_chunks(rows) rows of n each, or null
   std::int64_t rows, n;
 };
 

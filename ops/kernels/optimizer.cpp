@@ -74,8 +74,7 @@ TAPEHEAD_MULTIVERSION void run(const Sgd<T>& s, T* p, const T* g, T* buffer, std
 }
 
 template <class T>
-TAPEHEAD_MULTIVERSION void run(const Adam<T>& s, T* p, const T* g, T* m, T* v,
-                               std::int64_t count) {
+TAPEHEAD_MULTIVERSION void run(const Adam<T>& s, T* p, const T* g, T* m, T* v, std::int64_t count) {
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) update(s, p[i], g[i], m[i], v[i]);
 }
@@ -92,8 +91,8 @@ void for_parameter(const Step& step, const View& p, const View& g, const State&.
   parallel_runs(loop, grain, [&](const auto& at, std::int64_t count) {
     const auto visit = [&]<std::size_t... K>(std::index_sequence<K...>) {
       if (contiguous) {
-        run(step, p.as<T>() + at[0], g.as<const T>() + at[1], (state.template as<T>() + at[2 + K])...,
-            count);
+        run(step, p.as<T>() + at[0], g.as<const T>() + at[1],
+            (state.template as<T>() + at[2 + K])..., count);
         return;
       }
       for (std::int64_t i = 0; i < count; ++i)

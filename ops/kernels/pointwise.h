@@ -1,7 +1,8 @@
-// Loops over elements: one driver for one, two and three operands of any strides, with broadcasting.
+// Loops over elements: a driver each for one, two and three operands of any strides, broadcast.
 //
 // The functor is inlined into loops that are compiled for each instruction set; its type must be
-// local to one source file (a lambda there), for such functions cannot be merged between files.
+// local to one source file (a lambda, or a struct in an unnamed namespace), for such functions
+// cannot be merged between files.
 // There is one loop a functor, over unit steps: an operand with other steps is copied into a small
 // buffer, a block at a time, so that expanded and transposed operands are computed on as fast.
 #pragma once
@@ -18,7 +19,7 @@ inline constexpr std::int64_t costly_grain = 4096;  // an exponential an element
 
 namespace detail {
 
-inline constexpr std::int64_t block = 512;  // elements: three operands of doubles fit in the L1 cache
+inline constexpr std::int64_t block = 512;  // elements: three operands of doubles fit into L1
 
 /// A run of elements `stride` apart, read in pieces of at most `piece` elements in unit steps.
 template <class T>
@@ -63,8 +64,8 @@ TAPEHEAD_MULTIVERSION void unary_run(F f, const X* x, std::int64_t dx, Y* y, std
 }
 
 template <class F, class A, class B, class Y>
-TAPEHEAD_MULTIVERSION void binary_run(F f, const A* a, std::int64_t da, const B* b,
-                                      std::int64_t db, Y* y, std::int64_t count) {
+TAPEHEAD_MULTIVERSION void binary_run(F f, const A* a, std::int64_t da, const B* b, std::int64_t db,
+                                      Y* y, std::int64_t count) {
   const std::int64_t piece = piece_of(count, da, db);
   RunReader<A> as(a, da, piece);
   RunReader<B> bs(b, db, piece);
@@ -99,14 +100,14 @@ TAPEHEAD_MULTIVERSION void ternary_run(F f, const A* a, std::int64_t da, const B
 
 }  // namespace detail
 
-/// y = f(x), element by element; equal shapes. X and Y are the element types. y is row-major; it may
-/// be x itself, as in binary and ternary it may be any operand of its shape.
+/// y = f(x), element by element; equal shapes. X and Y are the element types. y is row-major; it
+/// may be x itself, as in binary and ternary it may be any operand of its shape.
 template <class X, class Y, class F>
 void unary(const View& x, const View& y, F f, std::int64_t grain = cheap_grain) {
   const auto loop = merge_dims<2>(y.shape, {&x.strides, &y.strides});
   parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
-    detail::unary_run(f, x.as<const X>() + offsets[0], loop.inner_stride(0),
-                      y.as<Y>() + offsets[1], count);
+    detail::unary_run(f, x.as<const X>() + offsets[0], loop.inner_stride(0), y.as<Y>() + offsets[1],
+                      count);
   });
 }
 
@@ -118,8 +119,8 @@ void binary(const View& a, const View& b, const View& y, F f, std::int64_t grain
   const auto loop = merge_dims<3>(y.shape, {&sa, &sb, &y.strides});
   parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
     detail::binary_run(f, a.as<const A>() + offsets[0], loop.inner_stride(0),
-                       b.as<const B>() + offsets[1], loop.inner_stride(1),
-                       y.as<Y>() + offsets[2], count);
+                       b.as<const B>() + offsets[1], loop.inner_stride(1), y.as<Y>() + offsets[2],
+                       count);
   });
 }
 
@@ -134,8 +135,8 @@ void ternary(const View& a, const View& b, const View& c, const View& y, F f,
   parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
     detail::ternary_run(f, a.as<const A>() + offsets[0], loop.inner_stride(0),
                         b.as<const B>() + offsets[1], loop.inner_stride(1),
-                        c.as<const C>() + offsets[2], loop.inner_stride(2),
-                        y.as<Y>() + offsets[3], count);
+                        c.as<const C>() + offsets[2], loop.inner_stride(2), y.as<Y>() + offsets[3],
+                        count);
   });
 }
 

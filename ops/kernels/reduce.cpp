@@ -5,7 +5,8 @@
 namespace tapehead::kernels {
 namespace {
 
-struct Nothing {};
+// The parameter of a fold that has none: a scalar, so that loops over it vectorise.
+enum class Nothing : char {};
 
 template <class T>
 struct Sum {
@@ -46,8 +47,8 @@ struct ExpSum : Sum<T> {
   static TAPEHEAD_INLINE double term(T x, T max) { return static_cast<double>(exp(x - max)); }
   // Without a finite maximum exp(x - max) is inf - inf; exp(x) itself gives the right 0 or inf.
   static T parameter(T max) {
-    const bool infinite = max == std::numeric_limits<T>::infinity() ||
-                          max == -std::numeric_limits<T>::infinity();
+    const bool infinite =
+        max == std::numeric_limits<T>::infinity() || max == -std::numeric_limits<T>::infinity();
     return infinite ? T(0) : max;
   }
 };

@@ -1,6 +1,6 @@
 // Reductions over any dims of tensors of any strides. In all of them y has the rank of x, size 1 in
 // the reduced dims, and x's dtype unless said otherwise. Sums and products of float are accumulated
-// in double. Results depend neither on the number of threads nor on the instruction set.
+// in double. Results do not depend on the number of threads.
 #pragma once
 
 #include <tapehead/core/view.h>

@@ -29,7 +29,7 @@ template <class F, class T>
 typename F::Acc fold_elements(const T* x, std::int64_t step, std::int64_t count,
                               typename F::Parameter parameter) {
   using Acc = typename F::Acc;
-  if (step == 1) return fold_adjacent<F>(x, count, parameter);
+  if (step == 1 && count >= fold_lanes) return fold_adjacent<F>(x, count, parameter);
   return fold_run<Acc, Acc>(
       count, F::identity, [=](std::int64_t i) { return F::term(x[i * step], parameter); },
       [](Acc a, Acc b) { return F::join(a, b); });
@@ -100,37 +100,40 @@ class Reduction {
   Acc fold_range(std::int64_t x_offset, Parameter p, std::int64_t begin, std::int64_t end) const {
     Acc acc = F::identity;
     for_each_run(plan_.reduced, begin, end, [&](const auto& offsets, std::int64_t count) {
-      acc = F::join(acc, fold_elements<F>(x_ + x_offset + offsets[0],
-                                          plan_.reduced.inner_stride(0), count, p));
+      acc = F::join(acc, fold_elements<F>(x_ + x_offset + offsets[0], plan_.reduced.inner_stride(0),
+                                          count, p));
     });
     return acc;
   }
 
   void run_one_by_one() {
-    const std::int64_t chunks = plan_.chunks(1), n = plan_.elements;
-    if (chunks == 1) {
-      const bool one_run = plan_.reduced.shape.rank() == 1;
-      const std::int64_t step = plan_.reduced.inner_stride(0);
-      const std::int64_t dx = plan_.kept.inner_stride(0), dy = plan_.kept.inner_stride(1);
-      parallel_runs(plan_.kept, reduce_grain / std::max<std::int64_t>(n, 1) + 1,
-                    [&](const auto& offsets, std::int64_t count) {
-        for (std::int64_t k = 0; k < count; ++k) {
-          const std::int64_t at_x = offsets[0] + k * dx, at_y = offsets[1] + k * dy;
-          const Parameter p = parameter(at_y);
-          store(at_y, one_run ? fold_elements<F>(x_ + at_x, step, n, p) : fold_range(at_x, p, 0, n));
-        }
-      });
-      return;
-    }
+    const std::int64_t chunks = plan_.chunks(1);
+    if (chunks == 1) return run_whole_results();
     Acc partials[ReducePlan::max_partials];
-    parallel_for(plan_.results * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+    const auto run_tasks = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
-        const auto [at_x, at_y] = place(task / chunks);
-        partials[task] = fold_range(at_x, parameter(at_y), plan_.chunk_begin(task % chunks, chunks),
-                                    plan_.chunk_begin(task % chunks + 1, chunks));
+        const std::int64_t chunk = task % chunks;
+        const Place at = place(task / chunks);
+        partials[task] = fold_range(at.x, parameter(at.y), plan_.chunk_begin(chunk, chunks),
+                                    plan_.chunk_begin(chunk + 1, chunks));
       }
-    });
+    };
+    parallel_for(plan_.results * chunks, 1, run_tasks);
     store_partials(partials, chunks);
+  }
+
+  void run_whole_results() {
+    const std::int64_t n = plan_.elements, step = plan_.reduced.inner_stride(0);
+    const std::int64_t dx = plan_.kept.inner_stride(0), dy = plan_.kept.inner_stride(1);
+    const bool one_run = plan_.reduced.shape.rank() == 1;
+    const auto run_results = [&](const auto& offsets, std::int64_t count) {
+      for (std::int64_t k = 0; k < count; ++k) {
+        const std::int64_t at_x = offsets[0] + k * dx, at_y = offsets[1] + k * dy;
+        const Parameter p = parameter(at_y);
+        store(at_y, one_run ? fold_elements<F>(x_ + at_x, step, n, p) : fold_range(at_x, p, 0, n));
+      }
+    };
+    parallel_runs(plan_.kept, reduce_grain / std::max<std::int64_t>(n, 1) + 1, run_results);
   }
 
   // ---- results side by side, along rows of them ----
@@ -140,40 +143,40 @@ class Reduction {
     const std::int64_t blocks = (row + ReducePlan::block - 1) / ReducePlan::block;
     const std::int64_t width = std::min(row, ReducePlan::block);
     const std::int64_t chunks = plan_.chunks(width);
+    Acc partials[ReducePlan::max_partials];
+    const auto run_tasks = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t unit = task / chunks, column = unit % blocks * ReducePlan::block;
+        fold_block_of_results(unit / blocks * row + column,
+                              std::min(ReducePlan::block, row - column), task % chunks, chunks,
+                              partials);
+      }
+    };
     const std::int64_t tasks = row == 0 ? 0 : plan_.results / row * blocks * chunks;
     const std::int64_t task_work = plan_.elements * width / chunks;
-    Acc partials[ReducePlan::max_partials];
-    parallel_for(tasks, reduce_grain / std::max<std::int64_t>(task_work, 1) + 1,
-                 [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t unit = task / chunks, chunk = task % chunks;
-        const std::int64_t first = unit / blocks * row + unit % blocks * ReducePlan::block;
-        const std::int64_t count = std::min(ReducePlan::block, row - unit % blocks * ReducePlan::block);
-        fold_block_of_results(first, count, chunk, chunks, partials);
-      }
-    });
+    parallel_for(tasks, reduce_grain / std::max<std::int64_t>(task_work, 1) + 1, run_tasks);
     if (chunks > 1) store_partials(partials, chunks);
   }
 
-  // Results [first, first + count), which stand side by side in x, over one chunk of their elements.
+  // Results [first, first + count), side by side in x, over one chunk of their elements.
   void fold_block_of_results(std::int64_t first, std::int64_t count, std::int64_t chunk,
                              std::int64_t chunks, Acc* partials) {
-    const auto [at_x, at_y] = place(first);
+    const Place at = place(first);
     const std::int64_t dy = plan_.kept.inner_stride(1);
     Acc acc[ReducePlan::block];
     Parameter p[ReducePlan::block];
     for (std::int64_t j = 0; j < count; ++j) {
       acc[j] = F::identity;
-      p[j] = parameter(at_y + j * dy);
+      p[j] = parameter(at.y + j * dy);
     }
-    const T* x = x_ + at_x;
+    const auto fold = [&](const auto& offsets, std::int64_t rows) {
+      fold_rows_in_blocks(x_ + at.x + offsets[0], rows, count, acc, p);
+    };
     for_each_run(plan_.reduced, plan_.chunk_begin(chunk, chunks),
-                 plan_.chunk_begin(chunk + 1, chunks), [&](const auto& offsets, std::int64_t rows) {
-      fold_rows_in_blocks(x + offsets[0], rows, count, acc, p);
-    });
+                 plan_.chunk_begin(chunk + 1, chunks), fold);
     for (std::int64_t j = 0; j < count; ++j) {
       if (chunks > 1) partials[(first + j) * chunks + chunk] = acc[j];
-      else store(at_y + j * dy, acc[j]);
+      else store(at.y + j * dy, acc[j]);
     }
   }
 
@@ -185,7 +188,8 @@ class Reduction {
     for (std::int64_t r = 0; r < rows; r += fold_block) {
       Acc part[ReducePlan::block];
       std::fill(part, part + width, F::identity);
-      fold_rows<F>(x + r * row_step, row_step, std::min(fold_block, rows - r), step, width, part, p);
+      fold_rows<F>(x + r * row_step, row_step, std::min(fold_block, rows - r), step, width, part,
+                   p);
       for (std::int64_t j = 0; j < width; ++j) acc[j] = F::join(acc[j], part[j]);
     }
   }

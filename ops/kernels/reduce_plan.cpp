@@ -31,8 +31,7 @@ std::int64_t ReducePlan::chunks(std::int64_t width) const {
 
 ReducePlan plan_reduction(const View& x, const View& y) {
   Dims kept, reduced;
-  for (int i = 0; i < x.shape.rank(); ++i)
-    (x.shape[i] == y.shape[i] ? kept : reduced).push_back(i);
+  for (int i = 0; i < x.shape.rank(); ++i) (x.shape[i] == y.shape[i] ? kept : reduced).push_back(i);
   kept = sorted_by_stride(kept, x.strides);
   reduced = sorted_by_stride(reduced, x.strides);
 
@@ -46,7 +45,8 @@ ReducePlan plan_reduction(const View& x, const View& y) {
   const std::int64_t along_results = plan.kept.inner_stride(0);
   const std::int64_t along_elements = plan.reduced.inner_stride(0);
   plan.side_by_side =
-      plan.elements == 1 || (along_results > 0 && (along_elements == 0 || along_results < along_elements));
+      plan.elements == 1 ||
+      (along_results > 0 && (along_elements == 0 || along_results < along_elements));
   return plan;
 }
 

@@ -1,3 +1,4 @@
+#include <tapehead/ops/kernels/fold.h>
 #include <tapehead/ops/kernels/lines.h>
 #include <tapehead/ops/kernels/search.h>
 
@@ -6,6 +7,17 @@
 namespace tapehead::kernels {
 namespace {
 
+// The largest (smallest) of adjacent values, NaN if one is.
+template <class T>
+TAPEHEAD_MULTIVERSION T extreme(const T* x, std::int64_t count, bool largest) {
+  const auto value = [x](std::int64_t i) __attribute__((always_inline)) { return x[i]; };
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  if (largest) return max_run(x, count);
+  return fold_run<T, T>(
+      count, infinity, value,
+      [](T a, T b) __attribute__((always_inline)) { return smaller(a, b); });
+}
+
 // Whether `a` beats `best`, which was met before it.
 template <class T>
 bool beats(T a, T best, bool largest) {
@@ -13,8 +25,21 @@ bool beats(T a, T best, bool largest) {
   return a != a || (largest ? a > best : a < best);
 }
 
+// The first place of the extreme value, or of a NaN, in a line of adjacent elements: two passes, of
+// which one vectorises and the other is short on average.
+template <class T>
+std::int64_t argmax_line(const T* x, std::int64_t length, bool largest) {
+  const T best = extreme(x, length, largest);
+  return std::find_if(x, x + length, [=](T value) { return value == best || value != value; }) - x;
+}
+
 template <class T>
 void argmax_lines(const T* x, std::int64_t* index, const Lines<2>& lines, bool largest) {
+  if (lines.step[0] == 1) {
+    for (std::int64_t j = 0; j < lines.width; ++j)
+      index[j * lines.next[1]] = argmax_line(x + j * lines.next[0], lines.length, largest);
+    return;
+  }
   T best[Lines<2>::max_width];
   std::int64_t where[Lines<2>::max_width] = {};
   for (std::int64_t j = 0; j < lines.width; ++j) best[j] = x[j * lines.next[0]];

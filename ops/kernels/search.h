@@ -7,7 +7,8 @@
 namespace tapehead::kernels {
 
 /// index = position of the largest (smallest) x along dim. `index` (i64) has x's shape with size 1
-/// in dim; dim is not empty. x is floating, any strides. A NaN wins here too when `largest` is false.
+/// in dim; dim is not empty. x is floating, any strides. A NaN wins here too when `largest` is
+/// false.
 void argmax(const View& x, const View& index, std::int64_t dim, bool largest);
 
 /// index = the positions of the k largest (smallest) x along dim, best first. `index` (i64) has x's

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int64_t grain = 4096;  // elements, with an exponential for each
 
-// ---- along rows: `rows` rows of n adjacent elements ----------------------------------------------
+// ---- along rows: `rows` rows of n adjacent elements
+// ----------------------------------------------
 
 // What exp's argument is taken relative to. A row of -inf has no finite maximum: exp(x) itself is
 // the right 0 there.
@@ -27,9 +28,9 @@ TAPEHEAD_MULTIVERSION void softmax_rows(const T* x, T* y, std::int64_t rows, std
                                         T empty) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     const T offset = offset_of(max_run(x, n));
-    const double total = sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) {
-      return y[i] = exp(x[i] - offset);
-    });
+    const double total = sum_run<T>(
+        n, [=](std::int64_t i)
+               __attribute__((always_inline)) { return y[i] = exp(x[i] - offset); });
     const T scale = scale_of(total, empty);
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) y[i] *= scale;
@@ -63,14 +64,15 @@ template <class T>
 TAPEHEAD_MULTIVERSION void log_softmax_backward_rows(const T* g, const T* y, T* dx,
                                                      std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, g += n, y += n, dx += n) {
-    const T total = static_cast<T>(
-        sum_run<T>(n, [=](std::int64_t i) __attribute__((always_inline)) { return g[i]; }));
+    const T total = static_cast<T>(sum_run<T>(
+        n, [=](std::int64_t i) __attribute__((always_inline)) { return g[i]; }));
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) dx[i] = g[i] - exp(y[i]) * total;
   }
 }
 
-// ---- along columns: `width` columns side by side, n elements each, `step` apart ------------------
+// ---- along columns: `width` columns side by side, n elements each, `step` apart
+// ------------------
 
 constexpr std::int64_t block = 128;  // columns of one call: their accumulators stay in the L1 cache
 
@@ -133,8 +135,7 @@ TAPEHEAD_MULTIVERSION void log_softmax_columns(const T* x, T* y, std::int64_t n,
   for (std::int64_t i = 0; i < n; ++i) {
     const T* from = x + i * step;
 #pragma omp simd
-    for (std::int64_t j = 0; j < width; ++j)
-      total[j] += static_cast<double>(exp(from[j] - max[j]));
+    for (std::int64_t j = 0; j < width; ++j) total[j] += static_cast<double>(exp(from[j] - max[j]));
   }
   for (std::int64_t j = 0; j < width; ++j) log_total[j] = static_cast<T>(std::log(total[j]));
   for (std::int64_t i = 0; i < n; ++i, x += step, y += step) {
@@ -155,12 +156,12 @@ TAPEHEAD_MULTIVERSION void log_softmax_backward_columns(const T* g, const T* y, 
   }
   for (std::int64_t i = 0; i < n; ++i, g += step, y += step, dx += step) {
 #pragma omp simd
-    for (std::int64_t j = 0; j < width; ++j)
-      dx[j] = g[j] - exp(y[j]) * static_cast<T>(total[j]);
+    for (std::int64_t j = 0; j < width; ++j) dx[j] = g[j] - exp(y[j]) * static_cast<T>(total[j]);
   }
 }
 
-// ---- over the whole tensor -----------------------------------------------------------------------
+// ---- over the whole tensor
+// -----------------------------------------------------------------------
 
 // Calls rows(offset, rows, n) when the dim is the innermost, else columns(offset, n, step, width).
 template <class Rows, class Columns>
@@ -171,19 +172,20 @@ void along_dim(const View& x, std::int64_t dim, Rows rows, Columns columns) {
   std::int64_t inner = 1;
   for (std::int64_t i = dim + 1; i < x.shape.rank(); ++i) inner *= x.shape[i];
   if (inner == 1) {
-    parallel_for(total / n, grain / n + 1, [&](std::int64_t begin, std::int64_t end) {
+    const auto run_rows = [&](std::int64_t begin, std::int64_t end) {
       rows(begin * n, end - begin, n);
-    });
+    };
+    parallel_for(total / n, grain / n + 1, run_rows);
     return;
   }
   const std::int64_t blocks = (inner + block - 1) / block;
-  parallel_for(total / (n * inner) * blocks, grain / (n * std::min(inner, block)) + 1,
-               [&](std::int64_t begin, std::int64_t end) {
+  const auto run_blocks = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t k = begin; k < end; ++k) {
       const std::int64_t first = k % blocks * block;
       columns(k / blocks * n * inner + first, n, inner, std::min(block, inner - first));
     }
-  });
+  };
+  parallel_for(total / (n * inner) * blocks, grain / (n * std::min(inner, block)) + 1, run_blocks);
 }
 
 }  // namespace

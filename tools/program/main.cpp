@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "blas_kernels.h"
 #include "cases_format.h"
 #include "command.h"
 
@@ -47,4 +48,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 }  // namespace tapehead::program
 
-int main(int argc, char** argv) { return tapehead::program::run(argc, argv); }
+int main(int argc, char** argv) {
+  tapehead::program::use_kernels_of_this_cpu(argv);
+  return tapehead::program::run(argc, argv);
+}

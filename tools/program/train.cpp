@@ -3,6 +3,7 @@
 #include <tapehead/graph/text.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -97,8 +98,9 @@ double bigram_loss(const Corpus& corpus) {
 void print_result(const Trainer& trainer, const Corpus& corpus, const TrainOptions& options,
                   double mark) {
   const double loss = held_out_loss(trainer.model(), corpus.held_out, options.batch);
-  std::cout << "\nheld-out loss " << loss_text(loss) << " nats a character, over all held-out text; "
-            << "bigram " << loss_text(mark) << ", " << loss_text(mark - loss) << " above it\n";
+  std::cout << "\nheld-out loss " << loss_text(loss) << " nats a character over all held-out text: "
+            << loss_text(std::abs(mark - loss)) << (loss < mark ? " below" : " above")
+            << " the bigram model's " << loss_text(mark) << "\n";
   Generator generator(static_cast<std::uint64_t>(options.seed));
   std::cout << "\na sample:\n"
             << sample_text(trainer.model(), corpus.vocabulary, {}, sample_length,

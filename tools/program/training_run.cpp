@@ -13,8 +13,11 @@
 namespace tapehead::program {
 namespace {
 
+// About so many milestones a run, but never at a distance so small that they take most of the time.
 constexpr std::int64_t milestones = 20;
+constexpr std::int64_t least_interval = 10;
 constexpr std::int64_t windows_at_milestone = 64;
+constexpr double seconds_between_saves = 10;
 
 // The length of a run given in minutes is estimated from its first steps, at least this many, timed
 // for this long or this part of the whole. Not all of the rest goes into steps: some is spent on
@@ -65,6 +68,7 @@ void TrainingRun::step(Graph* graph) {
 void TrainingRun::first_step() {
   Graph graph;
   step(&graph);
+  save();
   graph::write_json(graph, folder_ / "graph.json");
   std::cout << "\nwhat the backward pass of one step saves (graph.json has every slot, and why):\n"
             << graph::saved_table(graph) << std::endl;
@@ -72,7 +76,7 @@ void TrainingRun::first_step() {
 
 bool TrainingRun::is_milestone() const {
   if (!state_.total) return false;
-  const std::int64_t interval = std::max<std::int64_t>(*state_.total / milestones, 1);
+  const std::int64_t interval = std::max(*state_.total / milestones, least_interval);
   return state_.step % interval == 0 || state_.finished();
 }
 
@@ -80,12 +84,13 @@ void TrainingRun::at_milestone() {
   const double loss = held_out_loss(trainer_.model(), corpus_.held_out, state_.options.batch,
                                     windows_at_milestone);
   state_.held_out.push_back({state_.step, loss});
-  save();
+  if (now_seconds() - last_save_ > seconds_between_saves) save();
 }
 
 void TrainingRun::save() {
   state_.seconds = seconds_before_ + elapsed();
   save_run(folder_, state_, trainer_.model(), trainer_.optimizer());
+  last_save_ = now_seconds();
 }
 
 void TrainingRun::estimate_length() {

@@ -17,8 +17,8 @@ class TrainingRun {
   TrainingRun(Trainer& trainer, const Corpus& corpus, std::filesystem::path folder);
 
   /// Steps, measures the held-out loss and saves now and then, and at the end. Shows how it is doing
-  /// on stdout. After Ctrl-C it finishes the step and saves. The first step of a run writes
-  /// graph.json and prints what it saved.
+  /// on stdout. After Ctrl-C it finishes the step and saves. The first step of a run is saved at
+  /// once, written to graph.json, and what its backward pass keeps is printed.
   RunEnd run();
 
  private:
@@ -42,6 +42,7 @@ class TrainingRun {
   const bool is_new_;
   const double seconds_before_;
   double started_ = 0;
+  double last_save_ = 0;
   // Pace is measured from the end of this session's first step, which is slower than the others.
   std::int64_t timed_from_step_ = 0;
   double timed_from_ = 0;
