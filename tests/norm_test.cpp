@@ -1,0 +1,142 @@
+// layer_norm and rms_norm: what the table of operation cases does not say of them. Names open with
+// the id of the pitfall that a test is about.
+#include "support/checks.h"
+
+#include <tapehead/core/parallel.h>
+#include <tapehead/core/tape.h>
+#include <tapehead/ops/binary.h>
+#include <tapehead/ops/compare_values.h>
+#include <tapehead/ops/create.h>
+#include <tapehead/ops/norm.h>
+#include <tapehead/ops/random.h>
+#include <tapehead/ops/reduce.h>
+
+#include <cmath>
+
+namespace tapehead::tests {
+namespace {
+
+using Values = std::vector<double>;
+
+TEST_CASE("ACC-2: a large mean does not cancel the variance") {
+  const Values got = layer_norm(tensor({40000, 40001, 40002, 40003}), {4}).to_vector();
+  const Values want = {-1.341635, -0.447212, 0.447212, 1.341635};
+  for (std::size_t i = 0; i < 4; ++i) CHECK(std::abs(got[i] - want[i]) < 1e-5);
+  for (const double value : layer_norm(full({256}, 1234), {256}).to_vector())
+    CHECK(std::abs(value) < 1e-6);
+}
+
+TEST_CASE("A mean that float32 cannot hold is taken away all the same") {
+  // 2^20 + k / 8: the mean of eight of these lies between two floats.
+  Values values, deviations;
+  for (int k = 0; k < 64; ++k) {
+    values.push_back(1048576 + (k % 8) / 8.0);
+    deviations.push_back(k % 8 - 3.5);
+  }
+  const Values got = layer_norm(from_vector(values, {64}, DType::f32), {64}, {}, {}, 0).to_vector();
+  const double scale = std::sqrt(5.25);  // the deviation of 0..7
+  for (std::size_t i = 0; i < got.size(); ++i)
+    CHECK(got[i] == doctest::Approx(deviations[i] / scale).epsilon(3 * 0x1p-24));
+}
+
+TEST_CASE("EDGE-6: layer_norm over one element gives the bias, and no gradient to x and weight") {
+  const Tensor x = parameter(tensor({{5}}, DType::f64));
+  const Tensor weight = parameter(tensor({1}, DType::f64));
+  const Tensor bias = parameter(tensor({0.5}, DType::f64));
+  Tape tape;
+  const Tensor y = layer_norm(x, {1}, weight, bias);
+  const Gradients gradients = tape.gradient(y, {x, weight, bias});
+  CHECK(y.item() == 0.5);
+  CHECK(gradients[x].item() == 0);
+  CHECK(gradients[weight].item() == 0);
+  CHECK(gradients[bias].item() == 1);
+}
+
+TEST_CASE("ZERO-2: an empty batch has zero gradients of the parameters, not stale ones") {
+  for (int run = 0; run < 2; ++run) {
+    const Tensor x = zeros({run == 0 ? 5 : 0, 2}, DType::f64);
+    const Tensor weight = parameter(ones({2}, DType::f64)), bias = parameter(ones({2}, DType::f64));
+    Tape tape;
+    const Tensor loss = sum(layer_norm(x, {2}, weight, bias));
+    const Gradients gradients = tape.gradient(loss, {weight, bias});
+    CHECK(gradients.reached(weight));
+    CHECK(gradients[weight].to_vector() == Values{0, 0});
+    CHECK(gradients[bias].to_vector() == Values(2, run == 0 ? 5.0 : 0.0));
+  }
+}
+
+TEST_CASE("rms_norm of float32 numbers whose squares overflow is right") {
+  const Values got = rms_norm(tensor({3e30, 4e30}), {2}).to_vector();
+  // Two roundings of float: of the scale and of the product.
+  CHECK(got[0] == doctest::Approx(3 / std::sqrt(12.5)).epsilon(2 * 0x1p-24));
+  CHECK(got[1] == doctest::Approx(4 / std::sqrt(12.5)).epsilon(2 * 0x1p-24));
+}
+
+TEST_CASE("A bias without a weight is added") {
+  const Tensor x = tensor({{1, 2, 4}, {3, 0, 1}}, DType::f64), bias = tensor({1, 2, 3}, DType::f64);
+  CHECK(equal(layer_norm(x, {3}, {}, bias), add(layer_norm(x, {3}), bias)));
+}
+
+TEST_CASE("Gradients asked for one at a time are those asked for together") {
+  Generator generator(4);
+  const Tensor x = parameter(randn({70, 33}, DType::f64, generator));
+  const Tensor weight = parameter(randn({33}, DType::f64, generator));
+  const Tensor bias = parameter(randn({33}, DType::f64, generator));
+  const Tensor upstream = randn({70, 33}, DType::f64, generator);
+  const auto gradients = [&](std::initializer_list<Tensor> of) {
+    Tape tape;
+    return tape.gradient(layer_norm(x, {33}, weight, bias), of, upstream);
+  };
+  const Gradients all = gradients({x, weight, bias});
+  CHECK(equal(gradients({x})[x], all[x]));
+  CHECK(equal(gradients({weight})[weight], all[weight]));
+  // Another kernel sums g when nothing else is wanted; 70 terms near 1.
+  CHECK(allclose(gradients({bias})[bias], all[bias], 1e-13, 1e-13));
+}
+
+TEST_CASE("The fused gradient is the recorded one") {
+  Generator generator(6);
+  const Tensor x = parameter(randn({37, 2, 20}, DType::f64, generator));
+  const Tensor weight = parameter(randn({2, 20}, DType::f64, generator));
+  const Tensor bias = parameter(randn({2, 20}, DType::f64, generator));
+  const Tensor upstream = randn({37, 2, 20}, DType::f64, generator);
+  for (const bool centered : {true, false}) {
+    Tape tape;
+    const Tensor y = centered ? layer_norm(x, {2, 20}, weight, bias) : rms_norm(x, {2, 20}, weight);
+    const std::vector<Tensor> of = centered ? std::vector{x, weight, bias} : std::vector{x, weight};
+    const Gradients recorded = tape.gradient(y, of, upstream, {.create_graph = true});
+    const Gradients fused = tape.gradient(y, of, upstream);
+    for (const Tensor& t : of) CHECK(allclose(fused[t], recorded[t], 1e-12, 1e-13));
+  }
+}
+
+TEST_CASE("Results and gradients do not depend on the number of threads") {
+  Generator generator(8);
+  const Tensor x = parameter(randn({1000, 200}, DType::f32, generator));
+  const Tensor weight = parameter(randn({200}, DType::f32, generator));
+  const Tensor bias = parameter(randn({200}, DType::f32, generator));
+  const Tensor upstream = randn({1000, 200}, DType::f32, generator);
+  const auto run = [&](int threads) {
+    const ThreadBudget budget(threads);
+    Tape tape;
+    const Tensor y = layer_norm(x, {200}, weight, bias);
+    const Gradients g = tape.gradient(y, {x, weight, bias}, upstream);
+    return std::vector{y.detach(), g[x], g[weight], g[bias]};
+  };
+  const auto one = run(1), many = run(8);
+  for (std::size_t i = 0; i < one.size(); ++i) CHECK(equal(one[i], many[i]));
+}
+
+TEST_CASE("What does not fit is refused, with the shapes in the text") {
+  const Tensor x = ones({2, 3});
+  check_throws(ErrorKind::shape, {"layer_norm", "(2, 3)", "(2)"}, [&] { layer_norm(x, {2}); });
+  check_throws(ErrorKind::shape, {"layer_norm"}, [&] { layer_norm(x, {1, 2, 3}); });
+  check_throws(ErrorKind::shape, {"at least one dim"}, [&] { layer_norm(x, {}); });
+  check_throws(ErrorKind::shape, {"weight", "(2)"}, [&] { layer_norm(x, {3}, ones({2})); });
+  check_throws(ErrorKind::shape, {"bias"}, [&] { layer_norm(x, {3}, ones({3}), ones({1, 3})); });
+  check_throws(ErrorKind::dtype, {"weight", "f64"},
+               [&] { rms_norm(x, {3}, ones({3}, DType::f64)); });
+}
+
+}  // namespace
+}  // namespace tapehead::tests

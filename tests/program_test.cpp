@@ -1,0 +1,407 @@
+// The program `tapehead` as a user runs it: as a process, by its exit code, output and files.
+#include <tapehead/graph/json.h>
+#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/safetensors.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace tapehead;
+
+namespace {
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+
+/// A folder of its own for each test case, gone afterwards.
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("tapehead_program_test_" + std::to_string(getpid()))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(*this / name, std::ios::binary) << text;
+    return *this / name;
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string content(const std::string& path) { return nn::read_file("test", path); }
+
+/// A process of the program that was started; its output goes to files.
+class Process {
+ public:
+  Process(const Folder& folder, const Arguments& arguments)
+      : out_(folder / "stdout.txt"), err_(folder / "stderr.txt"), id_(fork()) {
+    if (id_ == 0) exec(arguments);
+  }
+  ~Process() {
+    if (id_ > 0) {
+      kill(id_, SIGKILL);
+      wait();
+    }
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void signal(int number) const { kill(id_, number); }
+  /// The exit code, or minus the signal that ended it.
+  int wait() {
+    int status = 0;
+    while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    }
+    id_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  std::string out() const { return content(out_); }
+  std::string err() const { return content(err_); }
+
+ private:
+  static void redirect(const std::string& path, int descriptor) {
+    if (dup2(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), descriptor) < 0) _exit(126);
+  }
+  [[noreturn]] void exec(const Arguments& arguments) const {
+    redirect(out_, STDOUT_FILENO);
+    redirect(err_, STDERR_FILENO);
+    // Threads that spin while they wait would slow down the tests that run beside this one.
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    std::vector<char*> words = {const_cast<char*>(TAPEHEAD_PROGRAM)};
+    for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    execv(TAPEHEAD_PROGRAM, words.data());
+    _exit(127);
+  }
+
+  std::string out_, err_;
+  pid_t id_;
+};
+
+struct Finished {
+  int exit_code;
+  std::string out, err;
+};
+
+Finished run(const Folder& folder, const Arguments& arguments) {
+  Process process(folder, arguments);
+  const int exit_code = process.wait();
+  return {exit_code, process.out(), process.err()};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Text in which every character but a few follows from the one before.
+std::string sample_text() {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "the tape records, " + std::to_string(i % 7) + " times; \xc3\xa9\n";
+  return text;
+}
+
+Arguments train(const std::string& text, const std::string& out, const Arguments& more = {}) {
+  Arguments all = {"train",     "--text", text,      "--out",   out,       "--layers", "1", "--heads",  "2",
+                   "--dim",     "16",     "--batch", "4",       "--context", "16",     "--threads", "1"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Arguments resume(const std::string& out) { return {"train", "--resume", "--out", out, "--threads", "1"}; }
+
+// The training losses of a run, digit for digit.
+std::vector<std::string> losses(const std::string& out) {
+  std::istringstream lines(content(out + "/losses.csv"));
+  std::vector<std::string> all;
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) all.push_back(line.substr(0, line.rfind(',')));
+  return all;
+}
+
+void wait_for(const std::string& path) {
+  for (int i = 0; i < 6000 && !fs::exists(path); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  REQUIRE(fs::exists(path));
+}
+
+// Bad input: exit code 2, nothing on stdout's end that looks like success, one line on stderr.
+void check_refused(const Folder& folder, const Arguments& arguments, const std::string& what) {
+  const Finished finished = run(folder, arguments);
+  INFO(what, ": ", finished.err);
+  CHECK(finished.exit_code == 2);
+  CHECK(contains(finished.err, what));
+  CHECK(std::count(finished.err.begin(), finished.err.end(), '\n') == 1);
+}
+
+}  // namespace
+
+// ---- training -----------------------------------------------------------------------------------
+
+TEST_CASE("training leaves a model, a checkpoint, losses and a graph, and says what it saved") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const Finished finished = run(folder, train(text, out, {"--steps", "40", "--lr", "0.01"}));
+  INFO(finished.err);
+  REQUIRE(finished.exit_code == 0);
+  CHECK(finished.err.empty());
+  CHECK(contains(finished.out, "saved activations"));
+  CHECK(contains(finished.out, "the bigram model's"));
+  CHECK(contains(finished.out, "a sample:"));
+  CHECK(contains(finished.out, "step 40/40  loss "));
+  CHECK_FALSE(contains(finished.out, "\r"));  // plain lines, for this is no terminal
+  CHECK(losses(out).size() == 40);
+  const Graph graph = graph::read_json(out + "/graph.json");
+  CHECK(graph.saved_activation_bytes() > 0);
+  const nn::Safetensors model = nn::load_safetensors(out + "/model.safetensors");
+  CHECK(model.metadata.at("format") == "tapehead-model/1");
+  CHECK_FALSE(contains(model.metadata.at("description"), folder / ""));
+}
+
+TEST_CASE("a trained model continues a prompt, the same for the same seed") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "5"})).exit_code == 0);
+  const auto sampled = [&](const Arguments& more) {
+    Arguments all = {"sample", "--model", out, "--prompt", "the t\xc3\xa9", "--tokens", "50"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Finished finished = run(folder, all);
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.out.starts_with("the t\xc3\xa9"));
+    return finished.out;
+  };
+  CHECK(sampled({"--seed", "3"}) == sampled({"--seed", "3"}));
+  CHECK(sampled({"--seed", "3"}) != sampled({"--seed", "4"}));
+  CHECK(sampled({"--temperature", "0", "--seed", "3"}) == sampled({"--top-k", "1", "--seed", "4"}));
+  check_refused(folder, {"sample", "--model", out, "--prompt", "\xe5\xb1\xa4"}, "does not know the character");
+  check_refused(folder, {"sample", "--model", out, "--prompt", "\xff"}, "not UTF-8 at byte 0");
+  check_refused(folder, {"sample", "--model", out, "--prompt", ""}, "prompt");
+  check_refused(folder, {"sample", "--model", out, "--tokens", "-1"}, "-1");
+  check_refused(folder, {"sample", "--model", out, "--temperature", "-1"}, "temperature");
+  check_refused(folder, {"sample", "--model", out, "--top-k", "0"}, "top_k");
+  check_refused(folder, {"sample", "--model", folder / "nowhere"}, "nowhere");
+}
+
+TEST_CASE("the same run twice gives the same losses, and another seed gives others") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text());
+  REQUIRE(run(folder, train(text, folder / "a", {"--steps", "6"})).exit_code == 0);
+  REQUIRE(run(folder, train(text, folder / "b", {"--steps", "6"})).exit_code == 0);
+  REQUIRE(run(folder, train(text, folder / "c", {"--steps", "6", "--seed", "2"})).exit_code == 0);
+  CHECK(losses(folder / "a") == losses(folder / "b"));
+  CHECK(losses(folder / "a") != losses(folder / "c"));
+}
+
+TEST_CASE("training in f64 keeps a model in f64") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "3", "--dtype", "f64"})).exit_code == 0);
+  for (const nn::NamedTensor& entry : nn::load_safetensors(out + "/model.safetensors").tensors)
+    CHECK(entry.tensor.dtype() == DType::f64);
+  CHECK(run(folder, {"sample", "--model", out}).exit_code == 0);
+}
+
+TEST_CASE("a run that was interrupted goes on bit for bit") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text());
+  const Arguments steps = {"--steps", "300"};
+  REQUIRE(run(folder, train(text, folder / "whole", steps)).exit_code == 0);
+  for (const int number : {SIGINT, SIGTERM}) {
+    const std::string out = folder / ("stopped" + std::to_string(number));
+    Process process(folder, train(text, out, steps));
+    wait_for(out + "/graph.json");
+    process.signal(number);
+    CHECK(process.wait() == 0);
+    CHECK(process.err().empty());
+    REQUIRE(contains(process.out(), "interrupted: saved after step "));
+    const std::size_t done = losses(out).size();
+    CHECK(done < 300);
+    const Finished resumed = run(folder, resume(out));
+    INFO(resumed.err);
+    CHECK(resumed.exit_code == 0);
+    CHECK(losses(out) == losses(folder / "whole"));
+  }
+  CHECK(content(folder / "whole/model.safetensors") == content(folder / "stopped2/model.safetensors"));
+}
+
+TEST_CASE("a run that was killed leaves a whole checkpoint and goes on bit for bit") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "killed";
+  REQUIRE(run(folder, train(text, folder / "whole", {"--steps", "200"})).exit_code == 0);
+  {
+    Process process(folder, train(text, out, {"--steps", "200"}));
+    wait_for(out + "/graph.json");
+    process.signal(SIGKILL);
+    CHECK(process.wait() == -SIGKILL);
+  }
+  CHECK(run(folder, resume(out)).exit_code == 0);
+  CHECK(losses(out) == losses(folder / "whole"));
+}
+
+TEST_CASE("under --minutes the length is estimated once, stored, and kept") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const auto started = std::chrono::steady_clock::now();
+  REQUIRE(run(folder, train(text, out, {"--minutes", "0.05"})).exit_code == 0);
+  // 3 seconds of training at most a fifth over, the start of the process, and the final evaluation.
+  CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(60));
+  const std::size_t steps = losses(out).size();
+  CHECK(steps > 3);
+  const Finished again = run(folder, resume(out));
+  CHECK(again.exit_code == 0);
+  CHECK(losses(out).size() == steps);
+}
+
+TEST_CASE("a resumed run keeps its options, its text, and its files") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "4"})).exit_code == 0);
+  const std::string before = content(out + "/checkpoint.safetensors");
+  const auto with = [&](const Arguments& more) {
+    Arguments all = resume(out);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  check_refused(folder, with({"--dim", "32"}), "--dim 32: the run in");
+  check_refused(folder, with({"--steps", "8"}), "--steps 8: the run in");
+  check_refused(folder, with({"--text", folder.write("other.txt", "another text")}), "the text is not the one");
+  check_refused(folder, {"train", "--resume", "--out", folder / "nowhere"}, "nowhere/checkpoint.safetensors");
+  CHECK(content(out + "/checkpoint.safetensors") == before);
+  CHECK(run(folder, with({"--dim", "16", "--text", folder.write("moved.txt", sample_text())})).exit_code == 0);
+}
+
+// ---- bad input ----------------------------------------------------------------------------------
+
+TEST_CASE("bad text is refused with one line, and nothing is written") {
+  const Folder folder;
+  const std::string good = folder.write("good.txt", sample_text()), out = folder / "run";
+  check_refused(folder, train(folder / "missing.txt", out), "missing.txt");
+  check_refused(folder, train(folder / "", out), "directory");
+  check_refused(folder, train(folder.write("empty.txt", ""), out), "empty.txt: the file is empty");
+  check_refused(folder, train(folder.write("bom.txt", "\xef\xbb\xbf"), out), "bom.txt: the file is empty");
+  check_refused(folder, train(folder.write("latin1.txt", "caf\xe9 au lait"), out),
+                "latin1.txt: not UTF-8 at byte 3 (0xe9)");
+  check_refused(folder, train(folder.write("short.txt", "only a few"), out), "--context 16: the text has");
+  CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("sizes that cannot be are refused with one line, and nothing is written") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const auto refused = [&](const std::string& option, const std::string& value, const std::string& what) {
+    check_refused(folder, {"train", "--text", text, "--out", out, option, value}, what);
+  };
+  for (const std::string option : {"--layers", "--heads", "--dim", "--context", "--batch", "--steps", "--minutes", "--lr"}) {
+    refused(option, "0", option + " 0");
+    refused(option, "-3", option + " -3");
+    refused(option, "many", "many");
+  }
+  refused("--heads", "5", "--dim 192: it must be a multiple of --heads 5");
+  refused("--dtype", "f16", "--dtype f16");
+  refused("--threads", "-1", "--threads -1");
+  refused("--lr", "nan", "--lr");
+  refused("--context", "99999999", "--context 99999999");
+  refused("--colour", "red", "--colour");
+  check_refused(folder, train(text, out, {"--steps", "3", "--minutes", "1"}), "--minutes");
+  check_refused(folder, {}, "subcommand");
+  CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("an output folder that cannot be written to is refused, and what is there stays") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text());
+  check_refused(folder, train(text, folder.write("file", "precious")), "file");
+  CHECK(content(folder / "file") == "precious");
+  check_refused(folder, train(text, folder / "file/below"), "file/below");
+  check_refused(folder, train(text, "/proc/tapehead"), "/proc/tapehead");
+}
+
+TEST_CASE("a damaged checkpoint is refused with one line and stays as it is") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "2"})).exit_code == 0);
+  const std::string file = out + "/checkpoint.safetensors", good = content(file);
+  const auto refused = [&](const std::string& damaged) {
+    std::ofstream(file, std::ios::binary) << damaged;
+    check_refused(folder, resume(out), "checkpoint.safetensors");
+    CHECK(content(file) == damaged);
+  };
+  for (const std::size_t length : {std::size_t{0}, std::size_t{7}, std::size_t{100}, good.size() / 2, good.size() - 1})
+    refused(good.substr(0, length));
+  refused(std::string(1000, 'x'));
+  refused(content(out + "/model.safetensors"));
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    REQUIRE(from.size() == to.size());
+    std::string damaged = good;
+    REQUIRE(contains(damaged, from));
+    refused(damaged.replace(damaged.find(from), from.size(), to));
+  };
+  changed("\\\"dim\\\":16", "\\\"dim\\\":32");
+  changed("\\\"layers\\\":1", "\\\"layers\\\":9");
+  changed("\\\"step\\\":2", "\\\"step\\\":3");
+  changed("\\\"step\\\":2", "\\\"stop\\\":2");
+}
+
+// ---- cases --------------------------------------------------------------------------------------
+
+TEST_CASE("cases closes with the count, and its exit code says whether all passed") {
+  const Folder folder;
+  const std::string cases = std::string(TAPEHEAD_SOURCE_DIR) + "/tests/cases/";
+  const Finished good = run(folder, {"cases", cases + "unary.json", cases + "reduce.json"});
+  CHECK(good.exit_code == 0);
+  CHECK(good.out.ends_with(" passed, 0 failed\n"));
+  const Finished few = run(folder, {"cases", cases + "unary.json", "--only", "neg/m?t*x"});
+  CHECK(few.exit_code == 0);
+  CHECK(few.out == "1 passed, 0 failed\n");
+  check_refused(folder, {"cases", cases + "unary.json", "--only", "nothing"}, "no case is named like");
+  check_refused(folder, {"cases", folder / "missing.json"}, "missing.json");
+  check_refused(folder, {"cases", folder.write("broken.json", "{")}, "broken.json");
+  check_refused(folder, {"cases"}, "FILE");
+}
+
+TEST_CASE("cases reports a failure by name, worst element, got and want; also as JSON") {
+  const Folder folder;
+  const std::string file = folder.write("bad.json", R"({"format": "tapehead-cases/1", "source": "hand", "cases": [
+{"name": "neg/wrong", "op": "neg", "inputs": [{"name": "x", "dtype": "f64", "shape": [2], "data": [1, 2]}], "args": {},
+ "outputs": [{"dtype": "f64", "shape": [2], "data": [-1, 2]}], "rtol": 0, "atol": 0},
+{"name": "no/such", "op": "nosuch", "inputs": [], "args": {}, "outputs": [], "rtol": 0, "atol": 0}]})");
+  const Finished finished = run(folder, {"cases", file});
+  CHECK(finished.exit_code == 1);
+  CHECK(finished.out ==
+        "FAILED neg/wrong: output 0 at (1): got -2, want 2; 1 of 2 elements are out of tolerance\n"
+        "FAILED no/such: unknown operation \"nosuch\"\n"
+        "0 passed, 2 failed\n");
+  const Finished as_json = run(folder, {"cases", file, "--json"});
+  CHECK(as_json.exit_code == 1);
+  CHECK(contains(as_json.out, "\"failed\": 2"));
+  CHECK(contains(as_json.out, "\"want\": 2.0"));
+}
+
+TEST_CASE("help answers on stdout with exit code 0 and shows an example") {
+  const Folder folder;
+  for (const std::string command : {"train", "sample", "cases"}) {
+    const Finished finished = run(folder, {command, "--help"});
+    CHECK(finished.exit_code == 0);
+    CHECK(contains(finished.out, "Example: tapehead " + command));
+  }
+  CHECK(run(folder, {"--help"}).exit_code == 0);
+}
