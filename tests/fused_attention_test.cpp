@@ -1,0 +1,187 @@
+// Fused attention against the composition of matmul, masked_fill, softmax and matmul, over several
+// tiles. The table of operation cases has its rows for what every operation keeps to.
+#include <tapehead/core/memory.h>
+#include <tapehead/core/tape.h>
+#include <tapehead/ops/binary.h>
+#include <tapehead/ops/compare.h>
+#include <tapehead/ops/compare_values.h>
+#include <tapehead/ops/create.h>
+#include <tapehead/ops/fused_attention.h>
+#include <tapehead/ops/index.h>
+#include <tapehead/ops/matmul.h>
+#include <tapehead/ops/random.h>
+#include <tapehead/ops/reduce.h>
+#include <tapehead/ops/softmax.h>
+#include <tapehead/ops/views.h>
+#include <tapehead/ops/write.h>
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <vector>
+
+namespace tapehead::tests {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+struct Problem {
+  Tensor q, k, v, hidden, bias;
+  double dropout = 0;
+  std::optional<std::int64_t> causal_offset = {};
+};
+
+Tensor causal_hidden(std::int64_t queries, std::int64_t keys, std::int64_t offset) {
+  const Tensor i = unsqueeze(arange(queries, DType::f64), 1);
+  const Tensor j = unsqueeze(arange(keys, DType::f64), 0);
+  return gt(j, add(i, static_cast<double>(offset)));
+}
+
+// The formula, step by step, with the heads of a group sharing keys and values.
+Tensor composed(const Problem& p, double scale, Generator& generator) {
+  const std::int64_t group = p.q.size(1) / p.k.size(1);
+  const auto shared = [&](const Tensor& x) {
+    const Tensor wide = expand(unsqueeze(x, 2), {x.size(0), x.size(1), group, x.size(2), x.size(3)});
+    return reshape(wide, {x.size(0), x.size(1) * group, x.size(2), x.size(3)});
+  };
+  const Tensor k = shared(p.k), v = shared(p.v);
+  Tensor scores = mul(matmul(p.q, transpose(k, -2, -1)), scale);
+  if (p.bias.defined()) scores = add(scores, p.bias);
+  if (p.causal_offset)
+    scores = masked_fill(scores, causal_hidden(p.q.size(2), k.size(2), *p.causal_offset), -infinity);
+  if (p.hidden.defined()) scores = masked_fill(scores, p.hidden, -infinity);
+  const Tensor weights = softmax(scores, -1, {.empty_row = EmptyRow::zero});
+  return matmul(dropout(weights, p.dropout, generator), v);
+}
+
+std::vector<Tensor> leaves_of(Problem& p) {
+  std::vector<Tensor> leaves{p.q, p.k, p.v};
+  if (p.bias.defined()) leaves.push_back(p.bias);
+  return leaves;
+}
+
+// Values and all gradients, for one random upstream gradient, agree.
+void check_equal(Problem p, double tolerance) {
+  Generator random(3), first(11), second(11);
+  const std::vector<Tensor> leaves = leaves_of(p);
+  const double scale = 0.37;
+  Tensor y_composed, y_fused, seed;
+  Gradients g_composed, g_fused;
+  {
+    Tape tape;
+    const Tensor y = composed(p, scale, first);
+    y_composed = y.detach();
+    seed = randn(y.shape(), y.dtype(), random);
+    g_composed = tape.gradient(y, leaves, seed);
+  }
+  {
+    Tape tape;
+    const Tensor y = fused_attention(p.q, p.k, p.v,
+                                     {.scale = scale, .causal_offset = p.causal_offset,
+                                      .hidden = p.hidden, .bias = p.bias, .dropout = p.dropout,
+                                      .generator = &second});
+    y_fused = y.detach();
+    g_fused = tape.gradient(y, leaves, seed);
+  }
+  CHECK(first.state() == second.state());
+  CHECK(allclose(y_fused, y_composed, tolerance, tolerance));
+  for (const Tensor& leaf : leaves)
+    CHECK(allclose(g_fused[leaf], g_composed[leaf], tolerance, tolerance));
+}
+
+Problem random_problem(std::int64_t heads, std::int64_t key_heads, std::int64_t queries,
+                       std::int64_t keys, DType dtype = DType::f64) {
+  Generator random(static_cast<std::uint64_t>(queries * 1000 + keys));
+  const auto leaf = [&](const Shape& shape) { return parameter(randn(shape, dtype, random)); };
+  Problem p;
+  p.q = leaf({2, heads, queries, 5});
+  p.k = leaf({2, key_heads, keys, 5});
+  p.v = leaf({2, key_heads, keys, 3});
+  return p;
+}
+
+// Sums of up to 131 products in another order: a few hundred roundings of f64 (2e-16) or f32 (6e-8).
+constexpr double f64_tolerance = 1e-12, f32_tolerance = 2e-5;
+
+}  // namespace
+
+TEST_CASE("fused attention equals the composition from one position to several tiles") {
+  for (const std::int64_t length : {1, 2, 63, 64, 65, 131}) {
+    CAPTURE(length);
+    check_equal(random_problem(2, 2, length, length), f64_tolerance);
+    check_equal(random_problem(2, 2, length, length, DType::f32), f32_tolerance);
+    Problem causal = random_problem(2, 2, length, length);
+    causal.causal_offset = 0;
+    check_equal(causal, f64_tolerance);
+  }
+}
+
+TEST_CASE("fused attention equals the composition with other numbers of keys and grouped heads") {
+  check_equal(random_problem(4, 2, 7, 70), f64_tolerance);
+  check_equal(random_problem(3, 1, 70, 7), f64_tolerance);
+  Problem cached = random_problem(4, 2, 3, 90);
+  cached.causal_offset = 87;
+  check_equal(cached, f64_tolerance);
+  Problem early = random_problem(2, 2, 3, 150);  // tiles of keys that no query sees
+  early.causal_offset = 0;
+  check_equal(early, f64_tolerance);
+}
+
+TEST_CASE("fused attention equals the composition with masks, biases and dropout together") {
+  Generator random(5);
+  Problem p = random_problem(2, 2, 67, 90);
+  p.hidden = lt(rand({2, 1, 1, 90}, DType::f64, random), 0.3);
+  p.bias = parameter(randn({2, 67, 90}, DType::f64, random));
+  p.causal_offset = 10;
+  check_equal(p, f64_tolerance);
+  p.dropout = 0.4;
+  check_equal(p, f64_tolerance);
+}
+
+TEST_CASE("a query that sees nothing gives 0 and exactly no gradient") {
+  Problem p = random_problem(1, 1, 4, 66);
+  const Tensor row_two = eq(arange(4), 2.0);
+  p.hidden = unsqueeze(row_two, 1);
+  check_equal(p, f64_tolerance);
+  Tape tape;
+  const Tensor y = fused_attention(p.q, p.k, p.v, {.hidden = p.hidden});
+  CHECK(equal(select(y.detach(), 2, 2), zeros({2, 1, 3}, DType::f64)));
+  Generator random(8);
+  const Gradients g = tape.gradient(y, {p.q}, randn(y.shape(), DType::f64, random));
+  CHECK(equal(select(g[p.q], 2, 2), zeros({2, 1, 5}, DType::f64)));
+}
+
+TEST_CASE("NaN and infinity in hidden keys and values stay out of results and gradients") {
+  Problem p = random_problem(2, 2, 5, 80);
+  p.hidden = ge(arange(80), 70.0);
+  Problem poisoned = p;
+  const auto poison = [](const Tensor& x, double value) {
+    Tensor copy = parameter(add(x.detach(), 0.0));
+    fill_(narrow(copy.detach(), 2, 70, 10), value);
+    return copy;
+  };
+  poisoned.k = poison(p.k, std::numeric_limits<double>::quiet_NaN());
+  poisoned.v = poison(p.v, infinity);
+  const auto run = [](const Problem& problem) {
+    Generator random(9);
+    Tape tape;
+    const Tensor y = fused_attention(problem.q, problem.k, problem.v, {.hidden = problem.hidden});
+    const Gradients g = tape.gradient(y, {problem.q, problem.k, problem.v},
+                                      randn(y.shape(), DType::f64, random));
+    return std::vector{y.detach(), g[problem.q], g[problem.k], g[problem.v]};
+  };
+  const std::vector<Tensor> clean = run(p), dirty = run(poisoned);
+  for (std::size_t i = 0; i < clean.size(); ++i)
+    CHECK(allclose(dirty[i], clean[i], f64_tolerance, f64_tolerance));
+}
+
+TEST_CASE("fused attention saves q, k, v, y and the row statistics, and nothing of T x T") {
+  const std::int64_t length = 300;
+  Problem p = random_problem(2, 2, length, length);
+  Tape tape;
+  const Tensor y = fused_attention(p.q, p.k, p.v, {.causal_offset = 0});
+  // Leaves are parameters; what is left are y and the log-sum-exp of each query, in f64.
+  CHECK(tape.graph().saved_activation_bytes() == 8 * (2 * 2 * length * 3 + 2 * 2 * length));
+}
+
+}  // namespace tapehead::tests
