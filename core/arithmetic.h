@@ -23,8 +23,11 @@ void add_into(const View& to, const View& from);
 /// x *= factor, for floating x without two elements in one place.
 void scale_in_place(const View& x, double factor);
 
+/// Whether elements of x share a place (a dim above 1 has stride 0): nobody may write to it.
+bool is_expanded(const Tensor& x);
+
 /// True when no other handle, view or tape can see the tensor's values, so that its owner may write
-/// to it: sole handle, sole user of its storage, no leaf, no two elements in one place.
+/// to it: sole handle, sole user of its storage, no leaf, not expanded.
 bool is_exclusive(const Tensor& x);
 
 /// a + b of one shape and dtype as a recorded operation: how fan-in adds up under create_graph.

@@ -5,11 +5,16 @@
 namespace tapehead {
 namespace {
 
-void check_writable(const char* operation, const Tensor& gradient) {
+// Makes the gradient one that may be written to: a copy, if it is expanded (as create_graph leaves
+// the gradient of a sum) or if other handles or Gradients see it.
+void make_writable(const char* operation, Tensor& gradient) {
   if (gradient.requires_grad())
     throw StateError(operation, "gradient " + describe(gradient) +
                                     " is recorded on a tape (create_graph); combine it with "
                                     "operations instead");
+  if (is_exclusive(gradient)) return;
+  gradient = copied(operation, gradient);
+  gradient.storage()->set_category(Category::gradient);
 }
 
 }  // namespace
@@ -31,13 +36,13 @@ Tensor Gradients::operator[](const Tensor& of) const {
 bool Gradients::reached(const Tensor& of) const { return gradients_[find(of)].defined(); }
 
 Gradients& Gradients::operator+=(const Gradients& other) {
-  // All checks before the first write: an error leaves the sums as they were.
+  // All that can fail before the first write: an error leaves the sums as they were.
   if (other.size() != size())
     throw StateError("Gradients +=", "sums of " + std::to_string(size()) + " and " +
                                          std::to_string(other.size()) + " gradients do not match");
   for (std::size_t i = 0; i < of_.size(); ++i) {
     other.find(of_[i]);
-    if (gradients_[i].defined()) check_writable("Gradients +=", gradients_[i]);
+    if (gradients_[i].defined()) make_writable("Gradients +=", gradients_[i]);
   }
   for (std::size_t i = 0; i < of_.size(); ++i) {
     const Tensor& more = other.gradients_[other.find(of_[i])];
@@ -54,8 +59,8 @@ Gradients& Gradients::operator+=(const Gradients& other) {
 }
 
 Gradients& Gradients::operator*=(double factor) {
-  for (const Tensor& gradient : gradients_)
-    if (gradient.defined()) check_writable("Gradients *=", gradient);
+  for (Tensor& gradient : gradients_)
+    if (gradient.defined()) make_writable("Gradients *=", gradient);
   for (const Tensor& gradient : gradients_) {
     if (!gradient.defined()) continue;
     launch([&] { scale_in_place(gradient.view(), factor); });

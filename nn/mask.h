@@ -14,6 +14,7 @@
 #include <tapehead/core/tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,14 @@ class Mask {
   /// True where a key is hidden: bool, of a shape that broadcasts to `scores`. Undefined when the
   /// mask hides nothing. ShapeError when the mask does not fit these scores.
   Tensor hidden(const Shape& scores) const;
+
+  /// The mask in two parts, as fused_attention takes them: a key is hidden when either hides it.
+  struct Parts {
+    std::optional<std::int64_t> causal_offset;  ///< query i sees keys 0..i + offset
+    Tensor hidden;                              ///< as hidden(); undefined when it hides nothing
+  };
+  /// A triangle in the mask costs no tensor here, alone or combined by &. ShapeError as hidden().
+  Parts parts(const Shape& scores) const;
 
   /// The same mask with its tensor for `scores` already made, so that the layers of a model share
   /// one. For other shapes it is made anew.

@@ -58,6 +58,10 @@ void Optimizer::add(const NamedTensor& parameter, std::size_t group) {
   const std::string text = "parameter \"" + parameter.name + "\"";
   if (!parameter.tensor.defined() || !parameter.tensor.is_leaf())
     throw ValueError(name_, text + " " + describe(parameter.tensor) + " is no leaf");
+  if (is_expanded(parameter.tensor))
+    throw ValueError(name_, text + " " + describe(parameter.tensor) +
+                                " is expanded: more than one element stands in one place; make the "
+                                "parameter from a clone()");
   for (const Entry& entry : entries_)
     if (entry.parameter.is_same(parameter.tensor) || entry.name == parameter.name)
       throw ValueError(name_, text + " is given twice");
@@ -237,6 +241,7 @@ Tensor clip_grad_norm(Gradients& gradients, double max_norm, bool error_if_nonfi
     *total.view().as<double>() = norm;
     if (!std::isfinite(norm) && error_if_nonfinite)
       throw ValueError(name, "the norm of the gradients is " + format_number(norm));
+    reached.clear();  // these handles would make *= copy
     const double factor = max_norm / (norm + 1e-6);
     if (std::isfinite(norm) && factor < 1) gradients *= factor;
   });

@@ -81,8 +81,8 @@ class Optimizer {
   };
 
   /// `name` opens error texts and lives as long as the process; `numbers` are those of the kind of
-  /// optimizer. The constructor of the kind ends with check_all(). ValueError: a tensor is no leaf
-  /// or is given twice, or two have one name.
+  /// optimizer. The constructor of the kind ends with check_all(). ValueError: a tensor is no leaf,
+  /// is expanded or given twice, or two have one name.
   Optimizer(const char* name, const Parameters& parameters, double lr, double weight_decay,
             Numbers numbers);
 

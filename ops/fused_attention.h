@@ -16,7 +16,8 @@ struct FusedAttentionOptions {
   /// bool, broadcasts to (B, H, L, S): keys that are not seen. Saved unexpanded.
   Tensor hidden = {};
   /// Added to the scaled scores; broadcasts to (B, H, L, S); its gradient costs the bytes of that
-  /// shape while the backward pass runs.
+  /// shape while the backward pass runs. Hide with -infinity or `hidden`: a lowest finite number
+  /// hides only next to higher scores, and a query all of whose keys have it sees all of them.
   Tensor bias = {};
   double dropout = 0;              ///< of the weights
   Generator* generator = nullptr;  ///< for dropout; this thread's default one when null

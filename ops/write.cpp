@@ -12,11 +12,10 @@ void check_writable(const char* operation, const Tensor& x) {
     throw StateError(operation, "x " + describe(x) +
                                     " takes part in gradients and a tape is recording; write "
                                     "before the tape opens, or under Tape::Pause");
-  for (int i = 0; i < x.rank(); ++i)
-    if (x.shape()[i] > 1 && x.strides()[i] == 0)
-      throw ValueError(operation, "x " + describe(x) +
-                                      " is expanded: more than one element stands in one place; "
-                                      "clone() it first");
+  if (is_expanded(x))
+    throw ValueError(operation, "x " + describe(x) +
+                                    " is expanded: more than one element stands in one place; "
+                                    "clone() it first");
 }
 
 }  // namespace

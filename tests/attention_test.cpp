@@ -1,5 +1,5 @@
 // Masks, attention on heads, MultiHeadAttention. Pitfalls about what comes later are not here yet:
-// ATTN-2 and MASK-6 (additive bias), ATTN-6 (grouped heads), CACHE-1 (key/value cache).
+// ATTN-2 (additive bias), ATTN-6 (grouped heads), CACHE-1 (key/value cache).
 #include "support/checks.h"
 
 #include <tapehead/core/dry_run.h>

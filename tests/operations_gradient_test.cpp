@@ -8,21 +8,10 @@ using namespace tapehead::tests;
 
 namespace {
 
-// The row as a function of its differentiable inputs alone; the others are captured.
-auto function_of(const OperationCase& row, std::vector<Tensor> inputs) {
-  return [&row, inputs = std::move(inputs)](const std::vector<Tensor>& changing) {
-    std::vector<Tensor> all = inputs;
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (row.inputs()[i].is_differentiable()) all[i] = changing[next++];
-    return row.call(all);
-  };
-}
-
 template <class Check>
 void check_row(const OperationCase& row, const Variation& variation, Check&& check) {
   const std::vector<Tensor> inputs = make_inputs(row, variation);
-  const GradcheckReport report = check(function_of(row, inputs), differentiable(row, inputs));
+  const GradcheckReport report = check(as_function(row, inputs), differentiable(row, inputs));
   CHECK_MESSAGE(report.ok, to_string(report));
 }
 

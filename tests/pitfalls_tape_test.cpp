@@ -2,14 +2,13 @@
 // time. The ids are those of our list of pitfalls. Gradients are returned values here, so items
 // about gradients that pile up assert the values of each call.
 #include "support/checks.h"
+#include "support/process.h"
 #include "support/toy_operations.h"
 
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
-
-#include <pthread.h>
 
 using namespace tapehead;
 using tests::check_throws;
@@ -20,35 +19,6 @@ namespace {
 using Values = std::vector<double>;
 
 double d(Tape& tape, const Tensor& y, const Tensor& x) { return tape.gradient(y, {x})[x].item(); }
-
-// Resident memory of the process in bytes.
-std::int64_t resident() {
-  std::int64_t pages = 0, resident_pages = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%ld %ld", &pages, &resident_pages) != 2) resident_pages = 0;
-    std::fclose(file);
-  }
-  return resident_pages * 4096;
-}
-
-void run_with_small_stack(void (*body)()) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr std::size_t stack = 1 << 20;  // sanitizers need room of their own
-#else
-  constexpr std::size_t stack = 128 << 10;
-#endif
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  REQUIRE(pthread_attr_setstacksize(&attributes, stack) == 0);
-  pthread_t thread;
-  const auto entry = [](void* f) -> void* {
-    reinterpret_cast<void (*)()>(f)();
-    return nullptr;
-  };
-  REQUIRE(pthread_create(&thread, &attributes, entry, reinterpret_cast<void*>(body)) == 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-}
 
 }  // namespace
 
@@ -211,8 +181,8 @@ void million_operations(bool backward) {
 }  // namespace
 
 TEST_CASE("DEEP-1 a million operations in a chain, walked or dropped, on a small stack") {
-  run_with_small_stack([] { million_operations(true); });
-  run_with_small_stack([] { million_operations(false); });
+  tests::run_with_small_stack([] { million_operations(true); });
+  tests::run_with_small_stack([] { million_operations(false); });
 }
 
 TEST_CASE("DEEP-2 diamonds: nodes are visited, not paths") {
@@ -238,13 +208,11 @@ TEST_CASE("MEM-1 memory is flat in a training loop, with and without a backward 
   };
   for (const bool backward : {true, false}) {
     steps(100, backward);
-    const std::int64_t live = memory_stats().live, kept = memory_stats().reserved, rss = resident();
+    const std::int64_t live = memory_stats().live, kept = memory_stats().reserved, rss = tests::resident_bytes();
     steps(1900, backward);
     CHECK(memory_stats().live == live);
     CHECK(memory_stats().reserved == kept);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    CHECK(resident() <= rss + (1 << 20));
-#endif
+    if (!tests::sanitized) CHECK(tests::resident_bytes() <= rss + (1 << 20));
   }
 }
 

@@ -1,6 +1,7 @@
 // safetensors: what is written, what is read back, and what is rejected. ST-4 (f16, bf16) waits for
 // those types; until then they are a dtype error.
 #include "support/checks.h"
+#include "support/folder.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/nn/safetensors.h>
@@ -13,32 +14,12 @@
 #include <fstream>
 #include <iterator>
 
-#include <unistd.h>
-
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::Folder;
 
 namespace {
-
-// A folder of its own for each test, removed at the end.
-class Folder {
- public:
-  Folder() {
-    static int count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("safetensors_test-" + std::to_string(getpid()) + "-" + std::to_string(count++));
-    std::filesystem::create_directory(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::filesystem::path file(const char* name = "file") const { return path_ / name; }
-  std::ptrdiff_t size() const {
-    return std::distance(std::filesystem::directory_iterator(path_), {});
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::string content_of(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);

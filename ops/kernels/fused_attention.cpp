@@ -84,10 +84,14 @@ TAPEHEAD_MULTIVERSION T dot_row(const T* a, const T* b, std::int64_t count) {
 }
 
 // dS = A (dA - D) in place of dA. A weight of 0 gives 0 whatever dA is: a hidden value may be NaN.
+// Where the weight is 1 there is no other key, so D is dA, but for its rounding: dS must be 0.
 template <class T>
 TAPEHEAD_MULTIVERSION void score_gradient_row(const T* a, T* da, std::int64_t count, T d) {
 #pragma omp simd
-  for (std::int64_t j = 0; j < count; ++j) da[j] = a[j] == T(0) ? T(0) : a[j] * (da[j] - d);
+  for (std::int64_t j = 0; j < count; ++j) {
+    const T own = a[j] == T(1) ? da[j] : d;
+    da[j] = a[j] == T(0) ? T(0) : a[j] * (da[j] - own);
+  }
 }
 
 template <class T>

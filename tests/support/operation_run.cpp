@@ -20,6 +20,17 @@ void for_each_variation(
     }
 }
 
+std::function<std::vector<Tensor>(const std::vector<Tensor>&)> as_function(
+    const OperationCase& row, const std::vector<Tensor>& inputs) {
+  return [&row, inputs](const std::vector<Tensor>& changing) {
+    std::vector<Tensor> all = inputs;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (row.inputs()[i].is_differentiable()) all[i] = changing[next++];
+    return row.call(std::move(all));
+  };
+}
+
 std::optional<Gradients> gradients_of(Tape& tape, const std::vector<Tensor>& results,
                                       const std::vector<Tensor>& upstream,
                                       const std::vector<Tensor>& wrt, GradientOptions options) {

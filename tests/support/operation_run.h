@@ -18,6 +18,11 @@ void for_each_variation(
     const std::function<std::vector<Variation>(const OperationCase&)>& variations,
     const std::function<void(const OperationCase&, const Variation&)>& f);
 
+/// The row as a function of its differentiable inputs alone, for gradcheck: the others stay as in
+/// `inputs`.
+std::function<std::vector<Tensor>(const std::vector<Tensor>&)> as_function(
+    const OperationCase& row, const std::vector<Tensor>& inputs);
+
 /// Numbers of results and of gradients, one list a tensor.
 struct Numbers {
   std::vector<std::vector<double>> results, gradients;

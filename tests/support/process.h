@@ -1,0 +1,60 @@
+// What tests ask of their own process: its memory, threads with small stacks, a second run of it.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <pthread.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace tapehead::tests {
+
+#if defined(__has_feature)
+constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+/// Resident memory of the process in bytes; says nothing of tensors when sanitized.
+inline std::int64_t resident_bytes() {
+  long pages = 0, resident = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
+    std::fclose(file);
+  }
+  return resident * 4096L;
+}
+
+/// Runs the body on a thread whose stack has 128 KiB; 1 MiB when sanitized, for sanitizers need
+/// room of their own.
+inline void run_with_small_stack(void (*body)()) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  REQUIRE(pthread_attr_setstacksize(&attributes, sanitized ? 1 << 20 : 128 << 10) == 0);
+  pthread_t thread;
+  const auto entry = [](void* f) -> void* {
+    reinterpret_cast<void (*)()>(f)();
+    return nullptr;
+  };
+  REQUIRE(pthread_create(&thread, &attributes, entry, reinterpret_cast<void*>(body)) == 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+/// Runs the test cases whose names match `cases` in a process of their own, with one more variable
+/// in its environment. Fails when they do.
+inline void run_in_new_process(const std::string& cases, const std::string& variable,
+                               const std::string& value) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command =
+      variable + "='" + value + "' '" + self + "' --test-case='" + cases + "' >/dev/null";
+  REQUIRE(std::system(command.c_str()) == 0);
+}
+
+}  // namespace tapehead::tests
