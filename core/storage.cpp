@@ -69,13 +69,15 @@ Storage::Storage(const char* operation, std::size_t bytes, Category category)
     dry_account_->add(static_cast<std::int64_t>(bytes));
     return;
   }
-  // Listed before it has memory: the list can fail too, and then there is nothing to give back.
-  if (bytes >= listed_from) list_large(this);
+  if (bytes == 0) {
+    block_ = {no_elements.data(), 0};
+    return;
+  }
+  block_ = detail::allocate_block(operation, bytes);
   try {
-    block_ = bytes == 0 ? detail::Block{no_elements.data(), 0}
-                        : detail::allocate_block(operation, bytes);
+    if (bytes >= listed_from) list_large(this);
   } catch (...) {
-    unlist_large(this);
+    detail::free_block(block_);
     throw;
   }
   detail::process_account().add(static_cast<std::int64_t>(bytes));
