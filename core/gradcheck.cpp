@@ -1,8 +1,8 @@
 #include <tapehead/core/gradcheck_subject.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <sstream>
 
@@ -17,7 +17,10 @@ double dot(const Values& a, const Values& b) {
 }
 
 bool same_bits(const Values& a, const Values& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+  const auto same = [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
 void check_inputs(const std::vector<Tensor>& inputs) {

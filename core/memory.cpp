@@ -125,8 +125,10 @@ bool over_limit(std::size_t more) {
          reserved_bytes.load(std::memory_order_relaxed) + static_cast<std::int64_t>(more) > limit;
 }
 
-[[noreturn]] void throw_out_of_memory(const char* operation, std::size_t bytes) {
-  std::string text = std::to_string(bytes) + " bytes cannot be allocated";
+[[noreturn]] void throw_out_of_memory(const char* operation, const Shape& shape,
+                                      std::size_t bytes) {
+  std::string text = "shape " + to_string(shape) + ": " + std::to_string(bytes) +
+                     " bytes cannot be allocated";
   if (over_limit(bytes))
     text += ": the memory limit is " +
             std::to_string(limit_bytes.load(std::memory_order_relaxed)) + " bytes, reserved are " +
@@ -134,13 +136,13 @@ bool over_limit(std::size_t more) {
   throw OutOfMemoryError(operation, text + describe_largest_storages());
 }
 
-void* allocate_from_system(const char* operation, std::size_t bytes) {
+void* allocate_from_system(const char* operation, const Shape& shape, std::size_t bytes) {
   void* data = over_limit(bytes) ? nullptr : std::aligned_alloc(alignment, bytes);
   if (!data) {
     trim();
     data = over_limit(bytes) ? nullptr : std::aligned_alloc(alignment, bytes);
   }
-  if (!data) throw_out_of_memory(operation, bytes);
+  if (!data) throw_out_of_memory(operation, shape, bytes);
   reserved_bytes.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
   return data;
 }
@@ -200,16 +202,16 @@ void count_allocation(const char* operation) {
     throw OutOfMemoryError(operation, "this allocation was made to fail by FailNthAllocation");
 }
 
-Block allocate_block(const char* operation, std::size_t bytes) {
+Block allocate_block(const char* operation, const Shape& shape, std::size_t bytes) {
   if (bytes <= largest_small) {
     const std::size_t size = small_class_size(bytes);
     if (void* data = take_small(size)) return {data, size};
-    return {allocate_from_system(operation, size), size};
+    return {allocate_from_system(operation, shape, size), size};
   }
-  if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw_out_of_memory(operation, bytes);
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw_out_of_memory(operation, shape, bytes);
   if (const Block block = take_large(bytes); block.data) return block;
   const std::size_t size = (bytes + page - 1) / page * page;
-  return {allocate_from_system(operation, size), size};
+  return {allocate_from_system(operation, shape, size), size};
 }
 
 void free_block(Block block) noexcept {

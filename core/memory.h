@@ -5,6 +5,8 @@
 // kept for reuse. All functions are safe on any thread; the counters are those of the process.
 #pragma once
 
+#include <tapehead/core/shape.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -61,8 +63,9 @@ struct Block {
   std::size_t reserved = 0;
 };
 
-/// Uninitialised memory of at least `bytes`, aligned to 64. `operation` opens the error's text.
-Block allocate_block(const char* operation, std::size_t bytes);
+/// Uninitialised memory of at least `bytes`, aligned to 64. `operation` and `shape` stand in the
+/// error's text.
+Block allocate_block(const char* operation, const Shape& shape, std::size_t bytes);
 void free_block(Block block) noexcept;
 
 /// Counts one storage allocation and throws if a FailNthAllocation wants this one to fail.

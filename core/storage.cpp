@@ -58,29 +58,29 @@ std::string_view to_string(Category category) {
   return "unknown";
 }
 
-Storage::Storage(const char* operation, std::size_t bytes, Category category)
+Storage::Storage(const char* operation, const Shape& shape, DType dtype, Category category)
     : id_(next_id.fetch_add(1, std::memory_order_relaxed)),
-      bytes_(bytes),
+      bytes_(static_cast<std::size_t>(numel(shape)) * size_of(dtype)),
       operation_(operation),
       category_(category) {
   detail::count_allocation(operation);
   if (DryRun::active()) {
     dry_account_ = DryRun::shared_account();
-    dry_account_->add(static_cast<std::int64_t>(bytes));
+    dry_account_->add(static_cast<std::int64_t>(bytes_));
     return;
   }
-  if (bytes == 0) {
+  if (bytes_ == 0) {
     block_ = {no_elements.data(), 0};
     return;
   }
-  block_ = detail::allocate_block(operation, bytes);
+  block_ = detail::allocate_block(operation, shape, bytes_);
   try {
-    if (bytes >= listed_from) list_large(this);
+    if (bytes_ >= listed_from) list_large(this);
   } catch (...) {
     detail::free_block(block_);
     throw;
   }
-  detail::process_account().add(static_cast<std::int64_t>(bytes));
+  detail::process_account().add(static_cast<std::int64_t>(bytes_));
 }
 
 Storage::~Storage() {

@@ -5,9 +5,11 @@
 // on any thread; writing while another thread reads is the caller's race.
 #pragma once
 
+#include <tapehead/core/dtype.h>
 #include <tapehead/core/intrusive.h>
 #include <tapehead/core/memory.h>
 #include <tapehead/core/pool.h>
+#include <tapehead/core/shape.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -34,9 +36,9 @@ std::string_view to_string(Category category);
 
 class Storage final : public RefCounted, public Pooled {
  public:
-  /// Uninitialised memory of `bytes` (none in a dry run). `operation` is a string that lives as
+  /// Uninitialised memory for a tensor of that shape (none in a dry run). `operation` is a string that lives as
   /// long as the process; it names the maker in OutOfMemoryError, here and in later lists.
-  Storage(const char* operation, std::size_t bytes, Category category);
+  Storage(const char* operation, const Shape& shape, DType dtype, Category category);
   ~Storage();
 
   std::uint64_t id() const { return id_; }

@@ -64,9 +64,8 @@ std::string describe(const Tensor& tensor) {
 Tensor empty(const char* operation, const Shape& shape, DType dtype, Category category) {
   check_shape(operation, shape, size_of(dtype));
   Tensor result(new detail::TensorImpl);
-  const auto bytes = static_cast<std::size_t>(numel(shape)) * size_of(dtype);
   detail::TensorImpl& impl = *result.impl();
-  impl.storage = StoragePtr(new Storage(operation, bytes, category));
+  impl.storage = StoragePtr(new Storage(operation, shape, dtype, category));
   impl.shape = shape;
   impl.strides = contiguous_strides(shape);
   impl.dtype = dtype;
