@@ -39,6 +39,21 @@ class Mask {
   /// ValueError when negative.
   static Mask causal(std::int64_t offset);
 
+  /// Query i sees keys less than `width` places away, before and behind; under a causal mask (&)
+  /// the last `width` keys, its own among them. As many queries as keys, else ShapeError in use, or
+  /// placed as causal(). ValueError: width < 1, a negative offset.
+  static Mask window(std::int64_t width);
+  static Mask window(std::int64_t width, Align align);
+  static Mask window(std::int64_t width, std::int64_t offset);
+  /// Every query sees keys 0..length - 1, or all when they are fewer, and no other. With it
+  /// `Mask::causal() | Mask::prefix(n)` is the mask of a prefix language model. ValueError when
+  /// negative.
+  static Mask prefix(std::int64_t length);
+  /// A query sees the keys of its own document: ids, i64, (batch, T) or (T), has a number for each
+  /// position, equal within a document (several documents packed into a row). ShapeError in use
+  /// unless there are T queries and T keys.
+  static Mask documents(const Tensor& ids);
+
   /// True where a position is padding, a key that no query may see. bool, (batch, S) or (S).
   static Mask padding(const Tensor& is_padding);
   /// Only the first lengths[n] keys of sequence n are real; the rest is padding. ValueError when
@@ -77,7 +92,7 @@ class Mask {
   /// a line that lists the queries that see nothing.
   std::string grid(const Shape& scores) const;
 
-  /// What a kind of mask computes; defined in the source.
+  /// What a kind of mask computes (nn/mask_rules.h).
   struct Rule;
 
  private:

@@ -5,7 +5,6 @@
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
-#include <tapehead/ops/write.h>
 
 namespace tapehead::nn {
 
@@ -61,7 +60,7 @@ MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionOptions options, Genera
   if (!options.bias) return;
   if (options.init == ProjectionInit::xavier_uniform) {
     in_proj_bias = parameter(zeros({3 * dim}, options.dtype));
-    fill_(out_proj.bias, 0);
+    out_proj.bias = parameter(zeros({dim}, options.dtype));
   } else {
     in_proj_bias = parameter(linear_uniform({3 * dim}, dim, options.dtype, generator));
   }
@@ -107,7 +106,8 @@ void MultiHeadAttention::check(const Tensor& query, const Tensor& key, const Ten
 }
 
 MultiHeadAttention::WithWeights MultiHeadAttention::run(const Tensor& query, const Tensor& key,
-                                                        const Tensor& value, const Mask& mask,
+                                                        const Tensor& value,
+                                                        AttentionOptions options,
                                                         std::optional<HeadWeights> which) const {
   const ModuleScope scope = enter();
   check(query, key, value);
@@ -118,27 +118,49 @@ MultiHeadAttention::WithWeights MultiHeadAttention::run(const Tensor& query, con
   const Tensor q = project(with_batch(query), query_part);
   const Tensor k = project(with_batch(key), key_part);
   const Tensor v = project(with_batch(value), value_part);
-  Tensor weights = attention_weights(q, k, {.mask = mask});
+  options.dropout = training() ? options_.dropout : 0;
+  options.path = options_.path;
   WithWeights result;
-  if (which == HeadWeights::per_head) result.weights = as_given(weights);
-  if (which == HeadWeights::averaged) result.weights = as_given(mean(weights, {1}));
-  const double dropout = training() ? options_.dropout : 0;
-  const Tensor merged = merge_heads(weighted_values(std::move(weights), v, dropout));
-  result.output = as_given(out_proj(merged));
+  Tensor heads;
+  if (which) {
+    Tensor weights = attention_weights(q, k, options);
+    const bool per_head = *which == HeadWeights::per_head;
+    result.weights = as_given(per_head ? weights : mean(weights, {1}));
+    heads = weighted_values(std::move(weights), v, options.dropout);
+  } else {
+    heads = attention(q, k, v, options);
+  }
+  heads = merge_heads(heads);
+  result.output = as_given(out_proj(heads));
   return result;
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                                      const Mask& mask) const {
-  return run(query, key, value, mask, std::nullopt).output;
+                                      const Mask& mask, const Tensor& bias) const {
+  return run(query, key, value, {.mask = mask, .bias = bias}, std::nullopt).output;
 }
 
-MultiHeadAttention::WithWeights MultiHeadAttention::with_weights(const Tensor& query,
-                                                                 const Tensor& key,
-                                                                 const Tensor& value,
-                                                                 const Mask& mask,
-                                                                 HeadWeights which) const {
-  return run(query, key, value, mask, which);
+MultiHeadAttention::WithWeights MultiHeadAttention::with_weights(
+    const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask,
+    HeadWeights which, const Tensor& bias) const {
+  return run(query, key, value, {.mask = mask, .bias = bias}, which);
+}
+
+Tensor MultiHeadAttention::decode(const Tensor& x, KeyValueCache& cache, const Mask& mask) const {
+  const ModuleScope scope = enter();
+  check(x, x, x);
+  const bool batched = x.rank() == 3;
+  const Tensor tokens = batched ? x : unsqueeze(x, 0);
+  const Tensor q = project(tokens, query_part);
+  const Tensor k = project(tokens, key_part);
+  const Tensor v = project(tokens, value_part);
+  const AttentionOptions options{.mask = Mask::causal(cache.size()) & mask,
+                                 .dropout = training() ? options_.dropout : 0,
+                                 .path = options_.path};
+  const KeyValueCache::Seen seen = cache.append(k, v);
+  const Tensor heads = attention(q, seen.keys, seen.values, options);
+  const Tensor output = out_proj(merge_heads(heads));
+  return batched ? output : squeeze(output, 0);
 }
 
 void MultiHeadAttention::visit(Visitor& visitor) {

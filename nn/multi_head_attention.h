@@ -7,6 +7,7 @@
 #pragma once
 
 #include <tapehead/nn/attention.h>
+#include <tapehead/nn/key_value_cache.h>
 #include <tapehead/nn/layers.h>
 
 #include <optional>
@@ -28,6 +29,8 @@ struct MultiHeadAttentionOptions {
   std::optional<std::int64_t> kdim = {};  ///< features of the keys; embed_dim when not given
   std::optional<std::int64_t> vdim = {};  ///< features of the values; embed_dim when not given
   ProjectionInit init = ProjectionInit::linear_uniform;
+  /// Of attention() where no weights are asked for; with weights it is composed.
+  AttentionPath path = AttentionPath::composed;
   DType dtype = DType::f32;
 };
 
@@ -42,9 +45,10 @@ struct MultiHeadAttention : Module {
                               Generator& generator = default_generator());
 
   /// query (N, L, embed_dim), key (N, S, kdim), value (N, S, vdim) -> (N, L, embed_dim). The mask
-  /// is over scores (N, num_heads, L, S), with N = 1 for input without a batch. ShapeError.
+  /// and the bias (AttentionOptions) are over scores (N, num_heads, L, S), with N = 1 for input
+  /// without a batch; nn/mask_conversions.h makes both from PyTorch's masks. ShapeError.
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                    const Mask& mask = {}) const;
+                    const Mask& mask = {}, const Tensor& bias = {}) const;
   /// Self-attention.
   Tensor operator()(const Tensor& x, const Mask& mask = {}) const { return (*this)(x, x, x, mask); }
 
@@ -54,7 +58,16 @@ struct MultiHeadAttention : Module {
   };
   /// The same output, and the attention weights as they were before dropout: rows sum to 1.
   WithWeights with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                           const Mask& mask = {}, HeadWeights which = HeadWeights::averaged) const;
+                           const Mask& mask = {}, HeadWeights which = HeadWeights::averaged,
+                           const Tensor& bias = {}) const;
+
+  /// Causal self-attention of the next tokens, x (N, t, embed_dim) or (t, embed_dim): they stand at
+  /// positions cache.size() on, see all before them and, of each other, what is not later; then
+  /// the cache holds them, too. Token by token this gives the output of one pass with
+  /// Mask::causal(). `mask` hides more (padding); it is over scores (N, num_heads, t, cache.size()
+  /// with t). Dropout acts in training mode. After an error cache.truncate() undoes the step.
+  /// ShapeError, DTypeError and StateError: also as KeyValueCache::append.
+  Tensor decode(const Tensor& x, KeyValueCache& cache, const Mask& mask = {}) const;
 
   void visit(Visitor& visitor) override;
   std::string summary() const override;
@@ -75,8 +88,8 @@ struct MultiHeadAttention : Module {
   Projection projection(std::int64_t part) const;
   Tensor project(const Tensor& x, std::int64_t part) const;
   void check(const Tensor& query, const Tensor& key, const Tensor& value) const;
-  WithWeights run(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask,
-                  std::optional<HeadWeights> which) const;
+  WithWeights run(const Tensor& query, const Tensor& key, const Tensor& value,
+                  AttentionOptions options, std::optional<HeadWeights> which) const;
 
   MultiHeadAttentionOptions options_;
 };

@@ -46,10 +46,13 @@
 #include <tapehead/ops/write.h>
 
 #include <tapehead/nn/attention.h>
+#include <tapehead/nn/encoder_layer.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/nn/init.h>
+#include <tapehead/nn/key_value_cache.h>
 #include <tapehead/nn/layers.h>
 #include <tapehead/nn/mask.h>
+#include <tapehead/nn/mask_conversions.h>
 #include <tapehead/nn/module.h>
 #include <tapehead/nn/multi_head_attention.h>
 #include <tapehead/nn/named_tensor.h>
@@ -57,4 +60,5 @@
 #include <tapehead/nn/safetensors.h>
 #include <tapehead/nn/sample.h>
 #include <tapehead/nn/schedule.h>
+#include <tapehead/nn/sdpa.h>
 #include <tapehead/nn/transformer.h>

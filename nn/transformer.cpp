@@ -114,11 +114,21 @@ TransformerBlock::TransformerBlock(TransformerBlockOptions options, Generator& g
       dropout2(options.dropout),
       options_(options) {}
 
-// Each branch is added in place to what it returned, which nobody else holds.
 Tensor TransformerBlock::operator()(const Tensor& x, const Mask& mask) const {
   const ModuleScope scope = enter();
   Tensor branch = self_attn(norm1(x), mask);
-  branch = dropout1(std::move(branch));
+  return add_branches(x, std::move(branch));
+}
+
+Tensor TransformerBlock::decode(const Tensor& x, KeyValueCache& cache, const Mask& mask) const {
+  const ModuleScope scope = enter();
+  Tensor branch = self_attn.decode(norm1(x), cache, mask);
+  return add_branches(x, std::move(branch));
+}
+
+// Each branch is added in place to what it returned, which nobody else holds.
+Tensor TransformerBlock::add_branches(const Tensor& x, Tensor attention) const {
+  Tensor branch = dropout1(std::move(attention));
   const Tensor attended = x + std::move(branch);
   branch = feed_forward(norm2(attended));
   branch = dropout2(std::move(branch));

@@ -58,6 +58,8 @@ struct TransformerBlock : Module {
                             Generator& generator = default_generator());
 
   Tensor operator()(const Tensor& x, const Mask& mask = {}) const;
+  /// The next tokens of a causal sequence, as MultiHeadAttention::decode.
+  Tensor decode(const Tensor& x, KeyValueCache& cache, const Mask& mask = {}) const;
   void visit(Visitor& visitor) override;
   std::string summary() const override;
   const TransformerBlockOptions& options() const { return options_; }
@@ -70,6 +72,8 @@ struct TransformerBlock : Module {
   Dropout dropout2;
 
  private:
+  Tensor add_branches(const Tensor& x, Tensor attention) const;
+
   TransformerBlockOptions options_;
 };
 

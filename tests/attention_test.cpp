@@ -1,5 +1,5 @@
-// Masks, attention on heads, MultiHeadAttention. Pitfalls about what comes later are not here yet:
-// ATTN-2 (additive bias), ATTN-6 (grouped heads), CACHE-1 (key/value cache).
+// Masks, attention on heads, MultiHeadAttention. Biases, grouped heads and the choice of path are in
+// attention_options_test.cpp.
 #include "support/checks.h"
 
 #include <tapehead/core/dry_run.h>

@@ -315,7 +315,7 @@ TEST_CASE("sizes that cannot be are refused with one line, and nothing is writte
     refused(option, "-3", option + " -3");
     refused(option, "many", "many");
   }
-  refused("--heads", "5", "--dim 192: it must be a multiple of --heads 5");
+  refused("--heads", "5", "--dim 128: it must be a multiple of --heads 5");
   refused("--dtype", "f16", "--dtype f16");
   refused("--threads", "-1", "--threads -1");
   refused("--lr", "nan", "--lr");

@@ -10,7 +10,8 @@
 namespace tapehead::program {
 namespace {
 
-constexpr double redraw_seconds = 0.1;
+constexpr double seconds_between_bars = 0.1;
+constexpr double seconds_between_lines = 10;
 
 std::string fixed(double value, int digits) {
   std::array<char, 64> text;
@@ -65,14 +66,12 @@ Progress::~Progress() {
 }
 
 void Progress::show(const Status& status, bool milestone) {
-  if (terminal_) {
-    const double now = now_seconds();
-    if (!milestone && now - last_drawn_ < redraw_seconds) return;
-    last_drawn_ = now;
-    draw(status);
-  } else if (milestone) {
-    std::fprintf(out_, "%s\n", describe(status).c_str());
-  }
+  const double now = now_seconds();
+  const double interval = terminal_ ? seconds_between_bars : seconds_between_lines;
+  if (!milestone && now - last_shown_ < interval) return;
+  last_shown_ = now;
+  if (terminal_) draw(status);
+  else std::fprintf(out_, "%s\n", describe(status).c_str());
   std::fflush(out_);
 }
 

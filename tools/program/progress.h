@@ -30,7 +30,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Draws the bar, at most ten times a second, or prints a line if this step is a milestone.
+  /// Draws the bar, at most ten times a second, or prints a line, at most one in ten seconds; always
+  /// when this step is a milestone.
   void show(const Status& status, bool milestone);
 
  private:
@@ -39,7 +40,7 @@ class Progress {
   std::FILE* out_;
   bool terminal_;
   bool line_open_ = false;
-  double last_drawn_ = 0;
+  double last_shown_ = 0;
 };
 
 /// Seconds on a clock that only goes forward.

@@ -17,12 +17,12 @@ struct TrainOptions {
   std::vector<std::string> text = {};  ///< files; the repository's own when empty
   std::int64_t layers = 4;
   std::int64_t heads = 4;
-  std::int64_t dim = 192;
+  std::int64_t dim = 128;
   std::int64_t context = 128;
-  std::int64_t batch = 16;
+  std::int64_t batch = 8;
   std::optional<std::int64_t> steps = {};  ///< length of the run, or else
   double minutes = 3;                      ///< its length in time
-  double lr = 1e-3;                        ///< at the end of the warm-up
+  double lr = 3e-3;                        ///< at the end of the warm-up
   std::int64_t seed = 1;
   std::int64_t threads = 0;  ///< 0: one for each core
   std::string dtype = "f32";

@@ -49,10 +49,10 @@ Trainer::Trainer(RunState state, const Corpus& corpus)
       batches_(corpus.train, state_.options.batch, state_.options.context,
                static_cast<std::uint64_t>(state_.options.seed)) {}
 
-// Until the length of the run is known it is still warming up.
+// Until the length of the run is known it is at its beginning: it warms up and stays at the peak.
 nn::CosineSchedule Trainer::schedule() const {
   const double peak = state_.options.lr;
-  if (!state_.total) return {peak, peak / 10, longest_warmup, longest_warmup};
+  if (!state_.total) return {peak, peak, longest_warmup, longest_warmup};
   return {peak, peak / 10, std::min(longest_warmup, *state_.total / 10), *state_.total};
 }
 

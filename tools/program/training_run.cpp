@@ -16,15 +16,14 @@ namespace {
 // About so many milestones a run, but never at a distance so small that they take most of the time.
 constexpr std::int64_t milestones = 20;
 constexpr std::int64_t least_interval = 10;
-constexpr std::int64_t windows_at_milestone = 64;
+constexpr std::int64_t windows_at_milestone = 32;
 constexpr double seconds_between_saves = 10;
 
-// The length of a run given in minutes is estimated from its first steps, at least this many, timed
-// for this long or this part of the whole. Not all of the rest goes into steps: some is spent on
-// milestones.
+// The length of a run given in minutes is estimated from the pace of this part of it: long enough that
+// a moment in which the machine was busy does not decide. Not all of the rest goes into steps: some
+// is spent on milestones.
+constexpr double timed_part = 0.2;
 constexpr std::int64_t least_timed_steps = 3;
-constexpr double long_enough_seconds = 5;
-constexpr double long_enough_part = 0.1;
 constexpr double part_for_steps = 0.93;
 // When the machine turns out slower than estimated, the run ends after this many times its minutes.
 constexpr double patience = 1.2;
@@ -96,7 +95,7 @@ void TrainingRun::save() {
 void TrainingRun::estimate_length() {
   if (state_.total || timed_steps() < least_timed_steps) return;
   const double budget = 60 * state_.options.minutes;
-  if (timed_seconds() < std::min(long_enough_seconds, long_enough_part * budget)) return;
+  if (timed_seconds() < timed_part * budget) return;
   const double left = std::max(budget - seconds_before_ - elapsed(), 0.0) * part_for_steps;
   const double steps_a_second = static_cast<double>(timed_steps()) / timed_seconds();
   state_.total = state_.step + static_cast<std::int64_t>(left * steps_a_second);

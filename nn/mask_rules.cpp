@@ -1,0 +1,253 @@
+#include <tapehead/core/error.h>
+#include <tapehead/nn/mask_rules.h>
+#include <tapehead/ops/binary.h>
+#include <tapehead/ops/create.h>
+#include <tapehead/ops/views.h>
+
+#include <algorithm>
+
+namespace tapehead::nn::mask_rules {
+
+namespace {
+
+std::int64_t queries(const Shape& scores) { return scores[scores.rank() - 2]; }
+std::int64_t keys(const Shape& scores) { return scores.back(); }
+
+void check_fits(const char* operation, const Tensor& tensor, const Shape& scores) {
+  const int excess = scores.rank() - tensor.rank();
+  bool fits = excess >= 0;
+  for (int i = 0; fits && i < tensor.rank(); ++i)
+    fits = tensor.shape()[i] == 1 || tensor.shape()[i] == scores[i + excess];
+  if (!fits)
+    throw ShapeError(operation, "mask " + to_string(tensor.shape()) +
+                                    " does not broadcast to scores " + to_string(scores));
+}
+
+// (start), (start + 1), ... for each query: (L, 1).
+Tensor for_each_query(std::int64_t start, const Shape& scores) {
+  const Tensor numbers = arange(static_cast<double>(start),
+                                static_cast<double>(start + queries(scores)), 1, DType::i64);
+  return unsqueeze(numbers, 1);
+}
+
+struct Causal final : Mask::Rule {
+  Placement placement;
+
+  std::int64_t first(const Shape& scores) const { return placement.first("Mask::causal", scores); }
+
+  Tensor hidden(const Shape& scores) const override {
+    return gt(arange(keys(scores)), for_each_query(first(scores), scores));
+  }
+
+  // A negative offset (the first queries see nothing) is left to the tensor.
+  Mask::Parts parts(const Shape& scores) const override {
+    const std::int64_t offset = first(scores);
+    return offset >= 0 ? Mask::Parts{offset, {}} : Mask::Parts{std::nullopt, hidden(scores)};
+  }
+};
+
+struct Window final : Mask::Rule {
+  std::int64_t width = 0;
+  Placement placement;
+
+  Tensor hidden(const Shape& scores) const override {
+    const std::int64_t first = placement.first("Mask::window", scores);
+    const Tensor key = arange(keys(scores));
+    const Tensor before = le(key, for_each_query(first - width, scores));
+    const Tensor after = ge(key, for_each_query(first + width, scores));
+    return logical_or(before, after);
+  }
+};
+
+struct Prefix final : Mask::Rule {
+  std::int64_t length = 0;
+
+  Tensor hidden(const Shape& scores) const override {
+    return ge(arange(keys(scores)), static_cast<double>(length));
+  }
+};
+
+struct HiddenKeys final : Mask::Rule {
+  Tensor tensor;
+
+  Tensor hidden(const Shape& scores) const override {
+    if (tensor.rank() == 2 && scores.rank() < 3)
+      throw ShapeError("Mask::padding", "padding " + to_string(tensor.shape()) +
+                                            " has a batch, scores " + to_string(scores) +
+                                            " have none");
+    Tensor spread = tensor;
+    if (tensor.rank() == 2) {
+      Shape shape(scores.rank(), 1);
+      shape[0] = tensor.shape()[0];
+      shape[scores.rank() - 1] = tensor.shape()[1];
+      spread = reshape(tensor, shape);
+    }
+    check_fits("Mask::padding", spread, scores);
+    return spread;
+  }
+};
+
+struct Lengths final : Mask::Rule {
+  std::vector<std::int64_t> lengths;
+
+  Tensor hidden(const Shape& scores) const override {
+    for (const std::int64_t length : lengths)
+      if (length > keys(scores))
+        throw ShapeError("Mask::padding", "length " + std::to_string(length) +
+                                              " is more than the " + std::to_string(keys(scores)) +
+                                              " keys");
+    const Tensor ends = from_vector(lengths, {static_cast<std::int64_t>(lengths.size()), 1});
+    HiddenKeys padding;
+    padding.tensor = ge(arange(keys(scores)), ends);
+    return padding.hidden(scores);
+  }
+};
+
+struct Documents final : Mask::Rule {
+  Tensor ids;
+
+  Tensor hidden(const Shape& scores) const override {
+    const std::int64_t time = ids.size(-1);
+    const bool has_batch = ids.rank() == 2;
+    if (queries(scores) != time || keys(scores) != time || (has_batch && scores.rank() < 3))
+      throw ShapeError("Mask::documents", "ids " + to_string(ids.shape()) +
+                                              " do not fit scores " + to_string(scores));
+    Shape column(has_batch ? scores.rank() : 2, 1);
+    if (has_batch) column[0] = ids.size(0);
+    Shape row = column;
+    column[column.rank() - 2] = time;
+    row[row.rank() - 1] = time;
+    const Tensor of_query = reshape(ids, column);
+    const Tensor of_key = reshape(ids, row);
+    const Tensor blocks = ne(of_query, of_key);
+    check_fits("Mask::documents", blocks, scores);
+    return blocks;
+  }
+};
+
+struct Hidden final : Mask::Rule {
+  Tensor tensor;
+
+  Tensor hidden(const Shape& scores) const override {
+    if (tensor.rank() > 2 && tensor.rank() != scores.rank())
+      throw ShapeError("Mask", "mask " + to_string(tensor.shape()) + " and scores " +
+                                   to_string(scores) +
+                                   ": a mask of more than two dims must have the scores' rank; "
+                                   "unsqueeze() the dims that it leaves out");
+    check_fits("Mask", tensor, scores);
+    return tensor;
+  }
+};
+
+struct Combined final : Mask::Rule {
+  Mask a, b;
+  bool both = false;
+
+  Tensor hidden(const Shape& scores) const override {
+    const Tensor hidden_a = a.hidden(scores);
+    const Tensor hidden_b = b.hidden(scores);
+    return both ? logical_or(hidden_a, hidden_b) : logical_and(hidden_a, hidden_b);
+  }
+
+  // Of two triangles the lower one decides under &.
+  Mask::Parts parts(const Shape& scores) const override {
+    if (!both) return {std::nullopt, hidden(scores)};
+    const Mask::Parts of_a = a.parts(scores), of_b = b.parts(scores);
+    Mask::Parts all{of_a.causal_offset ? of_a.causal_offset : of_b.causal_offset,
+                    of_a.hidden.defined() ? of_a.hidden : of_b.hidden};
+    if (of_a.causal_offset && of_b.causal_offset)
+      all.causal_offset = std::min(*of_a.causal_offset, *of_b.causal_offset);
+    if (of_a.hidden.defined() && of_b.hidden.defined())
+      all.hidden = logical_or(of_a.hidden, of_b.hidden);
+    return all;
+  }
+};
+
+struct Prepared final : Mask::Rule {
+  Mask mask;
+  Shape shape;
+  Tensor tensor;  // mask.hidden(shape)
+
+  Tensor hidden(const Shape& scores) const override {
+    return scores == shape ? tensor : mask.hidden(scores);
+  }
+  // The parts of a triangle are smaller than the tensor that was made.
+  Mask::Parts parts(const Shape& scores) const override { return mask.parts(scores); }
+};
+
+}  // namespace
+
+std::int64_t Placement::first(const char* operation, const Shape& scores) const {
+  if (offset) return *offset;
+  if (align == Align::top_left) return 0;
+  const std::int64_t surplus = keys(scores) - queries(scores);
+  if (!align && surplus != 0)
+    throw ShapeError(operation,
+                     std::to_string(queries(scores)) + " queries and " +
+                         std::to_string(keys(scores)) +
+                         " keys differ, so query 0 must be placed: Align::bottom_right (the last "
+                         "query stands at the last key, as decoding needs), Align::top_left (as "
+                         "PyTorch's is_causal), or the offset of the first query");
+  return surplus;
+}
+
+RulePtr causal(Placement placement) {
+  auto rule = std::make_shared<Causal>();
+  rule->placement = placement;
+  return rule;
+}
+
+RulePtr window(std::int64_t width, Placement placement) {
+  auto rule = std::make_shared<Window>();
+  rule->width = width;
+  rule->placement = placement;
+  return rule;
+}
+
+RulePtr prefix(std::int64_t length) {
+  auto rule = std::make_shared<Prefix>();
+  rule->length = length;
+  return rule;
+}
+
+RulePtr hidden_keys(Tensor tensor) {
+  auto rule = std::make_shared<HiddenKeys>();
+  rule->tensor = std::move(tensor);
+  return rule;
+}
+
+RulePtr lengths(std::vector<std::int64_t> lengths) {
+  auto rule = std::make_shared<Lengths>();
+  rule->lengths = std::move(lengths);
+  return rule;
+}
+
+RulePtr documents(Tensor ids) {
+  auto rule = std::make_shared<Documents>();
+  rule->ids = std::move(ids);
+  return rule;
+}
+
+RulePtr hidden(Tensor tensor) {
+  auto rule = std::make_shared<Hidden>();
+  rule->tensor = std::move(tensor);
+  return rule;
+}
+
+RulePtr combined(Mask a, Mask b, bool both) {
+  auto rule = std::make_shared<Combined>();
+  rule->a = std::move(a);
+  rule->b = std::move(b);
+  rule->both = both;
+  return rule;
+}
+
+RulePtr prepared(Mask mask, const Shape& scores) {
+  auto rule = std::make_shared<Prepared>();
+  rule->tensor = mask.hidden(scores);
+  rule->mask = std::move(mask);
+  rule->shape = scores;
+  return rule;
+}
+
+}  // namespace tapehead::nn::mask_rules

@@ -1,0 +1,113 @@
+// Masks of windows, prefixes and documents. Causal masks, padding, keep, hide and what they have in
+// common are in attention_test.cpp.
+#include "support/checks.h"
+
+#include <tapehead/nn/attention.h>
+#include <tapehead/ops/compare_values.h>
+#include <tapehead/ops/create.h>
+#include <tapehead/ops/random.h>
+#include <tapehead/ops/views.h>
+
+using namespace tapehead;
+using namespace tapehead::nn;
+using tests::check_throws;
+
+namespace {
+
+Tensor ids(const std::vector<std::int64_t>& numbers, const Shape& shape) {
+  return from_vector(numbers, shape);
+}
+
+}  // namespace
+
+TEST_CASE("a window shows what is less than its width away") {
+  CHECK(Mask::window(2).grid({4, 4}) ==
+        ". . x x\n"
+        ". . . x\n"
+        "x . . .\n"
+        "x x . .\n");
+  CHECK((Mask::causal() & Mask::window(2)).grid({4, 4}) ==
+        ". x x x\n"
+        ". . x x\n"
+        "x . . x\n"
+        "x x . .\n");
+  CHECK(Mask::window(1).grid({2, 2}) == ". x\nx .\n");
+  CHECK(Mask::window(9).grid({2, 2}) == ". .\n. .\n");
+}
+
+TEST_CASE("a window over different numbers of queries and keys must be placed") {
+  check_throws(ErrorKind::shape, {"Mask::window", "2 queries", "4 keys", "bottom_right"}, [] {
+    Mask::window(2).hidden({2, 4});
+  });
+  CHECK(Mask::window(2, Align::bottom_right).grid({2, 4}) == "x . . .\nx x . .\n");
+  CHECK(Mask::window(2, Align::top_left).grid({2, 4}) == ". . x x\n. . . x\n");
+  CHECK(Mask::window(2, 1).grid({2, 4}) == ". . . x\nx . . .\n");
+}
+
+TEST_CASE("a prefix is seen by every query, and completes a causal mask") {
+  CHECK(Mask::prefix(1).grid({2, 3}) == ". x x\n. x x\n");
+  CHECK((Mask::causal() | Mask::prefix(2)).grid({4, 4}) ==
+        ". . x x\n"
+        ". . x x\n"
+        ". . . x\n"
+        ". . . .\n");
+  CHECK(Mask::prefix(5).grid({1, 3}) == ". . .\n");
+  CHECK(Mask::prefix(0).grid({1, 2}) == "x x\nqueries that see nothing: 0\n");
+}
+
+TEST_CASE("documents packed into a row do not see each other") {
+  CHECK(Mask::documents(ids({7, 7, 3}, {3})).grid({3, 3}) ==
+        ". . x\n"
+        ". . x\n"
+        "x x .\n");
+  CHECK((Mask::documents(ids({0, 0, 1, 1}, {2, 2})) & Mask::causal()).grid({2, 1, 2, 2}) ==
+        "matrix 0:\n. x\n. .\nmatrix 1:\n. x\n. .\n");
+  CHECK(Mask::documents(ids({0, 0, 0, 1}, {2, 2})).grid({2, 1, 2, 2}) ==
+        "matrix 0:\n. .\n. .\nmatrix 1:\n. x\nx .\n");
+}
+
+TEST_CASE("attention over packed documents is attention over each") {
+  Generator generator(1);
+  const Tensor x = randn({5, 3}, DType::f64, generator);
+  const Mask packed = Mask::causal() & Mask::documents(ids({4, 4, 9, 9, 9}, {5}));
+  const auto attend = [](const Tensor& of, const Mask& mask, AttentionPath path) {
+    return attention(of, of, of, {.mask = mask, .path = path});
+  };
+  for (const AttentionPath path : {AttentionPath::composed, AttentionPath::fused}) {
+    const Tensor all = attend(x, packed, path);
+    const auto alone = [&](std::int64_t start, std::int64_t length) {
+      return attend(narrow(x, 0, start, length), Mask::causal(), path);
+    };
+    // Weights of exactly 0 may change the order of the sums: a few roundings.
+    CHECK(allclose(narrow(all, 0, 0, 2), alone(0, 2), 1e-14, 1e-14));
+    CHECK(allclose(narrow(all, 0, 2, 3), alone(2, 3), 1e-14, 1e-14));
+  }
+}
+
+TEST_CASE("windows, prefixes and documents stay as small as broadcasting allows") {
+  const Shape scores{4, 8, 6, 6};
+  CHECK(Mask::window(2).hidden(scores).shape() == Shape{6, 6});
+  CHECK(Mask::prefix(2).hidden(scores).shape() == Shape{6});
+  CHECK(Mask::documents(zeros({6}, DType::i64)).hidden(scores).shape() == Shape{6, 6});
+  CHECK(Mask::documents(zeros({4, 6}, DType::i64)).hidden(scores).shape() == Shape{4, 1, 6, 6});
+}
+
+TEST_CASE("masks of windows, prefixes and documents that cannot be are errors") {
+  check_throws(ErrorKind::value, {"width 0"}, [] { Mask::window(0); });
+  check_throws(ErrorKind::value, {"width -1"}, [] { Mask::window(-1, Align::top_left); });
+  check_throws(ErrorKind::value, {"offset -1"}, [] { Mask::window(1, -1); });
+  check_throws(ErrorKind::value, {"length -1"}, [] { Mask::prefix(-1); });
+  check_throws(ErrorKind::dtype, {"ids"}, [] { Mask::documents(zeros({2})); });
+  check_throws(ErrorKind::shape, {"ids (1, 1, 2)"}, [] {
+    Mask::documents(zeros({1, 1, 2}, DType::i64));
+  });
+  const auto unfit = [](const Shape& of_ids, const Shape& scores) {
+    check_throws(ErrorKind::shape, {"Mask::documents", to_string(scores)}, [&] {
+      Mask::documents(zeros(of_ids, DType::i64)).hidden(scores);
+    });
+  };
+  unfit({3}, {3, 4});
+  unfit({3}, {4, 3});
+  unfit({2, 3}, {3, 3});
+  unfit({2, 3}, {5, 1, 3, 3});
+}
