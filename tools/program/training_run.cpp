@@ -25,6 +25,8 @@ constexpr double seconds_between_saves = 10;
 constexpr double timed_part = 0.2;
 constexpr std::int64_t least_timed_steps = 3;
 constexpr double part_for_steps = 0.93;
+// The pace that is shown: a running mean, in which the newest step counts for this part.
+constexpr double newest_part = 0.05;
 // When the machine turns out slower than estimated, the run ends after this many times its minutes.
 constexpr double patience = 1.2;
 
@@ -58,10 +60,15 @@ RunEnd TrainingRun::run() {
 }
 
 void TrainingRun::step(Graph* graph) {
+  const double before = now_seconds();
   trainer_.step(graph);
-  if (timed_from_ > 0) return;
-  timed_from_ = now_seconds();
-  timed_from_step_ = state_.step;
+  const double seconds = now_seconds() - before;
+  if (timed_from_ > 0) {
+    pace_ = pace_ == 0 ? seconds : pace_ + newest_part * (seconds - pace_);
+  } else {
+    timed_from_ = now_seconds();
+    timed_from_step_ = state_.step;
+  }
 }
 
 void TrainingRun::first_step() {
@@ -109,12 +116,10 @@ bool TrainingRun::out_of_time() const {
 Status TrainingRun::status() const {
   Status status{.step = state_.step, .total = state_.total, .loss = state_.losses.back()};
   if (!state_.held_out.empty()) status.held_out = state_.held_out.back().loss;
-  if (timed_steps() == 0) return status;
-  const double seconds_a_step = timed_seconds() / static_cast<double>(timed_steps());
+  if (pace_ == 0) return status;
   const std::int64_t tokens = state_.options.batch * state_.options.context;
-  status.tokens_per_second = static_cast<double>(tokens) / seconds_a_step;
-  if (state_.total)
-    status.seconds_left = seconds_a_step * static_cast<double>(*state_.total - state_.step);
+  status.tokens_per_second = static_cast<double>(tokens) / pace_;
+  if (state_.total) status.seconds_left = pace_ * static_cast<double>(*state_.total - state_.step);
   return status;
 }
 

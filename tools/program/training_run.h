@@ -43,9 +43,10 @@ class TrainingRun {
   const double seconds_before_;
   double started_ = 0;
   double last_save_ = 0;
-  // Pace is measured from the end of this session's first step, which is slower than the others.
+  // The first step of a session is slower than the others; the clock runs from its end.
   std::int64_t timed_from_step_ = 0;
   double timed_from_ = 0;
+  double pace_ = 0;  // seconds a step, lately; 0 when not known yet
 };
 
 }  // namespace tapehead::program
