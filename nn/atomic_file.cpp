@@ -2,12 +2,12 @@
 #include <tapehead/core/error.h>
 #include <tapehead/nn/atomic_file.h>
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <fcntl.h>
 #include <system_error>
-#include <unistd.h>
 
 namespace tapehead::nn {
 namespace {
@@ -26,8 +26,8 @@ int create_beside(const std::filesystem::path& path, std::string& name) {
   return descriptor;
 }
 
-// A rename is on the disk only when the folder is. Some file systems refuse to synchronise a folder;
-// the file's own bytes are safe by then, so that is no error.
+// A rename is on the disk only when the folder is. Some file systems refuse to synchronise a
+// folder; the file's own bytes are safe by then, so that is no error.
 void synchronise_folder(const std::filesystem::path& file) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -52,7 +52,8 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(std::string_view what) const {
   const int code = errno;
-  throw IoError(operation_, path_.string() + ": " + std::string(what) + ": " + system_message(code));
+  throw IoError(operation_,
+                path_.string() + ": " + std::string(what) + ": " + system_message(code));
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {

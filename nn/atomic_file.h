@@ -13,8 +13,8 @@ namespace tapehead::nn {
 
 class AtomicFile {
  public:
-  /// Opens a temporary file beside `path` (whose folder exists). IoError names the path and what the
-  /// system said; `operation` opens the text, in this and the other calls.
+  /// Opens a temporary file beside `path` (whose folder exists). IoError names the path and what
+  /// the system said; `operation` opens the text, in this and the other calls.
   AtomicFile(std::string_view operation, std::filesystem::path path);
   /// Removes the temporary file unless commit() was called.
   ~AtomicFile();

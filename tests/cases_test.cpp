@@ -58,8 +58,8 @@ struct OneCase {
          "rtol": 1e-9, "atol": 1e-12)";
 
   std::string text() const {
-    return R"({"format": "tapehead-cases/1", "source": "hand", "cases": [{"name": "one", "op": ")" + op +
-           R"(", "inputs": )" + inputs + R"(, "args": )" + args + ", " + rest + "}]}";
+    return R"({"format": "tapehead-cases/1", "source": "hand", "cases": [{"name": "one", "op": ")" +
+           op + R"(", "inputs": )" + inputs + R"(, "args": )" + args + ", " + rest + "}]}";
   }
   Case parsed() const { return parse_case_file(text(), "hand.json").at(0); }
   CaseResult run(const Operations& table = operations()) const {
@@ -97,7 +97,8 @@ void check_malformed(const std::string& text, const std::string& fragment) {
 
 CaseTensor input_with_layout(const std::string& layout) {
   OneCase one;
-  one.inputs = R"([{"name": "x", "dtype": "f64", "shape": [2, 3], "data": [1, 2, 3, 1, 2, 3], )" + layout + "}]";
+  one.inputs = R"([{"name": "x", "dtype": "f64", "shape": [2, 3], "data": [1, 2, 3, 1, 2, 3], )" +
+               layout + "}]";
   one.rest = R"("error": "value")";
   return one.parsed().inputs.at(0);
 }
@@ -132,11 +133,17 @@ TEST_CASE("a wrong output is found, with the worst element") {
 
 TEST_CASE("a wrong gradient, shape, dtype or number of outputs is found") {
   check_fails(OneCase().with("[-3, -5]", "[-3, 5]").run(), "gradient of x at (1): got -5, want 5");
-  check_fails(OneCase().with(R"("shape": [2], "data": [-1, 2])", R"("shape": [2, 1], "data": [-1, 2])").run(),
+  check_fails(OneCase()
+                  .with(R"("shape": [2], "data": [-1, 2])", R"("shape": [2, 1], "data": [-1, 2])")
+                  .run(),
               "output 0: got f64 (2), want f64 (2, 1)");
-  check_fails(OneCase().with(R"("f64", "shape": [2], "data": [-1, 2])", R"("i64", "shape": [2], "data": [-1, 2])").run(),
+  check_fails(OneCase()
+                  .with(R"("f64", "shape": [2], "data": [-1, 2])",
+                        R"("i64", "shape": [2], "data": [-1, 2])")
+                  .run(),
               "output 0: got f64 (2), want i64 (2)");
-  OneCase two = OneCase().with("[-1, 2]}", R"([-1, 2]}, {"dtype": "f64", "shape": [], "data": [0]})");
+  OneCase two =
+      OneCase().with("[-1, 2]}", R"([-1, 2]}, {"dtype": "f64", "shape": [], "data": [0]})");
   check_fails(two.with("[3, 5]}", "[3, 5]}, null").run(), "got 1 outputs, want 2");
 }
 
@@ -153,7 +160,8 @@ TEST_CASE("NaN equals NaN only, and an infinity the infinity of its sign") {
     OneCase one;
     one.op = "contiguous";
     one.inputs = R"([{"name": "x", "dtype": "f64", "shape": [], "data": [)" + got + "]}]";
-    one.rest = R"("outputs": [{"dtype": "f64", "shape": [], "data": [)" + want + R"(]}], "rtol": 1, "atol": 1)";
+    one.rest = R"("outputs": [{"dtype": "f64", "shape": [], "data": [)" + want +
+               R"(]}], "rtol": 1, "atol": 1)";
     return one.run().passed;
   };
   CHECK(passes("\"nan\"", "\"nan\""));
@@ -189,9 +197,12 @@ TEST_CASE("an operation that writes to its input is found") {
     copy_values(x.view(), neg(x).view());
     return x;
   });
-  check_fails(OneCase{.rest = R"("outputs": [{"dtype": "f64", "shape": [2], "data": [-1, 2]}], "rtol": 0, "atol": 0)"}
-                  .run(table),
-              "the input x was written to");
+  check_fails(
+      OneCase{
+          .rest =
+              R"("outputs": [{"dtype": "f64", "shape": [2], "data": [-1, 2]}], "rtol": 0, "atol": 0)"}
+          .run(table),
+      "the input x was written to");
 }
 
 TEST_CASE("an operation that loses the gradient is found") {
@@ -203,7 +214,8 @@ TEST_CASE("an operation that loses the gradient is found") {
 TEST_CASE("aliases are one tensor, and its gradient is the total over its uses") {
   OneCase one;
   one.op = "mul";
-  one.inputs = R"([{"name": "a", "dtype": "f64", "shape": [], "data": [3], "requires_grad": true}])";
+  one.inputs =
+      R"([{"name": "a", "dtype": "f64", "shape": [], "data": [3], "requires_grad": true}])";
   one.args = R"({"alias": ["a", "b"]})";
   one.rest = R"("outputs": [{"dtype": "f64", "shape": [], "data": [9]}],
                 "grad_outputs": [{"dtype": "f64", "shape": [], "data": [1]}],
@@ -227,8 +239,9 @@ TEST_CASE("double backward checks the first gradients and those of their sum wit
   };
   one.inputs = "[" + scalar("3") + R"(, "name": "x", "requires_grad": true}, )" + scalar("5") +
                R"(, "name": "upstream", "requires_grad": true}])";
-  one.rest = R"("outputs": [)" + scalar("30") + R"(}], "grad_outputs": [)" + scalar("7") + R"(}], "grads": {"x": )" +
-             scalar("70") + R"(}, "upstream": )" + scalar("42") + R"(}}, "rtol": 0, "atol": 0)";
+  one.rest = R"("outputs": [)" + scalar("30") + R"(}], "grad_outputs": [)" + scalar("7") +
+             R"(}], "grads": {"x": )" + scalar("70") + R"(}, "upstream": )" + scalar("42") +
+             R"(}}, "rtol": 0, "atol": 0)";
   CHECK(one.run().passed);
   check_fails(one.with("[70]", "[71]").run(), "gradient of x");
   check_fails(one.with("[42]", "[43]").run(), "gradient of upstream");
@@ -240,18 +253,21 @@ TEST_CASE("double backward checks the first gradients and those of their sum wit
 TEST_CASE("inputs have the layouts that they ask for") {
   const Tensor transposed = build(input_with_layout(R"("layout": "transposed")"), "hand.json");
   CHECK(transposed.strides() == Strides{1, 2});
-  const Tensor sliced = build(input_with_layout(R"("layout": "sliced", "slice_dim": 1)"), "hand.json");
+  const Tensor sliced =
+      build(input_with_layout(R"("layout": "sliced", "slice_dim": 1)"), "hand.json");
   CHECK(sliced.strides() == Strides{6, 1});
   CHECK(sliced.offset() == 2);
   const Tensor expanded = build(
-      input_with_layout(R"("layout": "expanded", "base_shape": [1, 3], "base_data": [1, 2, 3])"), "hand.json");
+      input_with_layout(R"("layout": "expanded", "base_shape": [1, 3], "base_data": [1, 2, 3])"),
+      "hand.json");
   CHECK(expanded.strides() == Strides{0, 1});
   for (const Tensor& x : {transposed, sliced, expanded})
     CHECK(x.to_vector() == std::vector<double>{1, 2, 3, 1, 2, 3});
 }
 
 TEST_CASE("what lies outside a slice is NaN") {
-  const Tensor sliced = build(input_with_layout(R"("layout": "sliced", "slice_dim": 1)"), "hand.json");
+  const Tensor sliced =
+      build(input_with_layout(R"("layout": "sliced", "slice_dim": 1)"), "hand.json");
   const Tensor around = alias(sliced, {2, 6}, {6, 1}, 0);
   CHECK(std::isnan(around.to_vector()[1]));
   CHECK(std::isnan(around.to_vector()[5]));
@@ -271,32 +287,43 @@ TEST_CASE("a malformed file is an error that says what is wrong, never a silent 
   check_malformed("", "parse error");
   check_malformed("[]", "is not an object");
   check_malformed(good.text().substr(0, 200), "parse error");
-  check_malformed(R"({"format": "tapehead-cases/2", "source": "", "cases": []})", "the format is not");
+  check_malformed(R"({"format": "tapehead-cases/2", "source": "", "cases": []})",
+                  "the format is not");
   check_malformed(R"({"format": "tapehead-cases/1", "cases": []})", "\"source\" is missing");
-  check_malformed(R"({"format": "tapehead-cases/1", "source": "", "cases": {}})", "\"cases\" is not a list");
-  check_malformed(R"({"format": "tapehead-cases/1", "source": "", "cases": [], "more": 1})", "\"more\" does not belong");
+  check_malformed(R"({"format": "tapehead-cases/1", "source": "", "cases": {}})",
+                  "\"cases\" is not a list");
+  check_malformed(R"({"format": "tapehead-cases/1", "source": "", "cases": [], "more": 1})",
+                  "\"more\" does not belong");
   check_malformed(good.with("\"rtol\": 1e-9, ", "").text(), "\"rtol\" is missing");
   check_malformed(good.with("1e-9", "-1").text(), "a tolerance is negative");
   check_malformed(good.with("[1, -2]", "[1]").text(), "do not fill shape (2)");
   check_malformed(good.with("[1, -2]", "[1, true]").text(), "true is no f64 element");
   check_malformed(good.with("[1, -2]", "[1, \"NaN\"]").text(), "is no f64 element");
   check_malformed(good.with("\"shape\": [2]", "\"shape\": [-2]").text(), "a size is negative");
-  check_malformed(good.with("\"shape\": [2]", "\"shape\": [9223372036854775807, 4]").text(), "one: input 0");
+  check_malformed(good.with("\"shape\": [2]", "\"shape\": [9223372036854775807, 4]").text(),
+                  "one: input 0");
   check_malformed(good.with("\"f64\"", "\"f16\"").text(), "the dtype \"f16\"");
   check_malformed(good.with("\"name\": \"x\"", "\"nmae\": \"x\"").text(), "\"name\" is missing");
   check_malformed(good.with("true", "1").text(), "requires_grad is not true or false");
-  check_malformed(good.with("true", "true, \"layout\": \"diagonal\"").text(), "the layout \"diagonal\"");
+  check_malformed(good.with("true", "true, \"layout\": \"diagonal\"").text(),
+                  "the layout \"diagonal\"");
   check_malformed(good.with("true", "true, \"layout\": \"transposed\"").text(), "needs two dims");
-  check_malformed(good.with("\"x\": {\"dtype\"", "\"y\": {\"dtype\"").text(), "\"grads\" names \"y\"");
-  check_malformed(good.with("[{\"dtype\": \"f64\", \"shape\": [2], \"data\": [3, 5]}]", "[]").text(), "differ in length");
+  check_malformed(good.with("\"x\": {\"dtype\"", "\"y\": {\"dtype\"").text(),
+                  "\"grads\" names \"y\"");
+  check_malformed(
+      good.with("[{\"dtype\": \"f64\", \"shape\": [2], \"data\": [3, 5]}]", "[]").text(),
+      "differ in length");
   check_malformed(OneCase{.args = R"({"alias": ["y", "z"]})"}.text(), "\"alias\" does not begin");
   check_malformed(OneCase{.rest = R"("error": "syntax")"}.text(), "the error kind \"syntax\"");
   const std::string one = good.text();
-  const std::string twice = one.substr(0, one.size() - 2) + "," + one.substr(one.find("{\"name\": \"one\""));
+  const std::string twice =
+      one.substr(0, one.size() - 2) + "," + one.substr(one.find("{\"name\": \"one\""));
   check_malformed(twice, "two cases are named one");
 }
 
-TEST_CASE("an argument or input that is missing, of another type, or read by nobody is the file's fault") {
+TEST_CASE(
+    "an argument or input that is missing, of another type, or read by nobody is the file's "
+    "fault") {
   const auto blames_file = [](const OneCase& one) {
     CHECK_THROWS_AS((void)one.run(), CaseFormatError);
   };
@@ -305,12 +332,15 @@ TEST_CASE("an argument or input that is missing, of another type, or read by nob
   blames_file({.op = "log_softmax", .args = R"({"dim": 0.5})"});
   blames_file({.args = R"({"dim": 0})"});
   blames_file({.op = "add"});
-  blames_file(OneCase().with("\"name\": \"x\"", "\"name\": \"y\"").with("\"x\": {\"dtype\"", "\"y\": {\"dtype\""));
+  blames_file(OneCase()
+                  .with("\"name\": \"x\"", "\"name\": \"y\"")
+                  .with("\"x\": {\"dtype\"", "\"y\": {\"dtype\""));
 }
 
 TEST_CASE("numbers that a float argument takes may be integers or strings") {
   OneCase one{.op = "mul_scalar", .args = R"({"value": 2})"};
-  one.rest = R"("outputs": [{"dtype": "f64", "shape": [2], "data": [2, -4]}], "rtol": 0, "atol": 0)";
+  one.rest =
+      R"("outputs": [{"dtype": "f64", "shape": [2], "data": [2, -4]}], "rtol": 0, "atol": 0)";
   CHECK(one.run().passed);
   CHECK(one.with("2}", "2.0}").run().passed);
   CHECK(one.with("2}", "\"-inf\"}").with("[2, -4]", "[\"-inf\", \"inf\"]").run().passed);

@@ -1,5 +1,6 @@
 // Graphs as files and as text (tools/graph).
 #include "support/checks.h"
+#include "support/folder.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/graph/json.h>
@@ -10,8 +11,6 @@
 #include <tapehead/ops/views.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <sstream>
 
@@ -73,7 +72,8 @@ struct Drawing {
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
   return found;
 }
 
@@ -136,17 +136,21 @@ TEST_CASE("two recordings of one model give the same bytes") {
 }
 
 TEST_CASE("JSON-1: infinities and NaN are strings, and the sign of zero stays") {
-  CHECK(count(graph::to_json(with_attribute(infinity)), R"("type": "float", "value": "inf"})") == 1);
+  CHECK(count(graph::to_json(with_attribute(infinity)), R"("type": "float", "value": "inf"})") ==
+        1);
   CHECK(count(graph::to_json(with_attribute(-infinity)), R"("value": "-inf"})") == 1);
   CHECK(count(graph::to_json(with_attribute(std::nan(""))), R"("value": "nan"})") == 1);
   CHECK(there_and_back(with_attribute(infinity)) == with_attribute(infinity));
   CHECK(there_and_back(with_attribute(-infinity)) == with_attribute(-infinity));
-  CHECK(std::isnan(std::get<double>(there_and_back(with_attribute(std::nan(""))).nodes[0].attributes[0].value)));
-  CHECK(std::signbit(std::get<double>(there_and_back(with_attribute(-0.0)).nodes[0].attributes[0].value)));
+  CHECK(std::isnan(
+      std::get<double>(there_and_back(with_attribute(std::nan(""))).nodes[0].attributes[0].value)));
+  CHECK(std::signbit(
+      std::get<double>(there_and_back(with_attribute(-0.0)).nodes[0].attributes[0].value)));
 }
 
 TEST_CASE("JSON-2: any name comes back, and bytes that are not UTF-8 are replaced") {
-  for (const std::string name : {"a\"b\\c\n\t\x01", "\xc3\xa9 \xe5\xb1\xa4 \xf0\x9f\x98\x80", "</script>", ""}) {
+  for (const std::string name :
+       {"a\"b\\c\n\t\x01", "\xc3\xa9 \xe5\xb1\xa4 \xf0\x9f\x98\x80", "</script>", ""}) {
     Graph graph = small_graph();
     graph.values[0].name = graph.nodes[0].module = graph.saved[0].reason = name;
     CHECK(there_and_back(graph) == graph);
@@ -154,8 +158,12 @@ TEST_CASE("JSON-2: any name comes back, and bytes that are not UTF-8 are replace
   Graph graph = small_graph();
   graph.values[0].name = std::string(10240, 'x');
   CHECK(there_and_back(graph) == graph);
-  graph.values[0].name = "a\xff" "b";
-  CHECK(there_and_back(graph).values[0].name == "a\xef\xbf\xbd" "b");
+  graph.values[0].name =
+      "a\xff"
+      "b";
+  CHECK(there_and_back(graph).values[0].name ==
+        "a\xef\xbf\xbd"
+        "b");
 }
 
 TEST_CASE("JSON-3: a chain of 10^5 operations is written and read in linear time, each once") {
@@ -168,25 +176,25 @@ TEST_CASE("JSON-3: a chain of 10^5 operations is written and read in linear time
 TEST_CASE("JSON-4: numbers survive to the last bit, and their type with them") {
   for (const double value : {0.1, 1.0 / 3, 5e-324, 3.4028235e38, double{0.1f}, 3.0, -2.5e-300})
     CHECK(there_and_back(with_attribute(value)) == with_attribute(value));
-  for (const std::int64_t value : {std::int64_t{9007199254740993}, std::int64_t{16777217},
-                                   std::numeric_limits<std::int64_t>::min(),
-                                   std::numeric_limits<std::int64_t>::max()})
+  for (const std::int64_t value :
+       {std::int64_t{9007199254740993}, std::int64_t{16777217},
+        std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()})
     CHECK(there_and_back(with_attribute(value)) == with_attribute(value));
   CHECK(there_and_back(with_attribute(true)) == with_attribute(true));
   CHECK(there_and_back(with_attribute(std::string("inf"))) == with_attribute(std::string("inf")));
 }
 
 TEST_CASE("a graph file is written whole or not at all") {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "tapehead_graph_test";
-  std::filesystem::create_directories(folder);
-  graph::write_json(small_graph(), folder / "graph.json");
-  CHECK(graph::read_json(folder / "graph.json") == small_graph());
-  const auto entries = std::filesystem::directory_iterator(folder);
-  CHECK(std::distance(begin(entries), end(entries)) == 1);  // no temporary file is left
-  check_throws(ErrorKind::io, {"missing"}, [&] { graph::write_json(small_graph(), folder / "missing" / "graph.json"); });
-  check_throws(ErrorKind::io, {"missing.json"}, [&] { (void)graph::read_json(folder / "missing.json"); });
-  check_throws(ErrorKind::io, {"directory"}, [&] { (void)graph::read_json(folder); });
-  std::filesystem::remove_all(folder);
+  const tests::Folder folder;
+  graph::write_json(small_graph(), folder.file());
+  CHECK(graph::read_json(folder.file()) == small_graph());
+  CHECK(folder.size() == 1);  // no temporary file is left
+  check_throws(ErrorKind::io, {"missing"},
+               [&] { graph::write_json(small_graph(), folder.file("missing") / "graph.json"); });
+  check_throws(ErrorKind::io, {"missing.json"},
+               [&] { (void)graph::read_json(folder.file("missing.json")); });
+  check_throws(ErrorKind::io, {"directory"},
+               [&] { (void)graph::read_json(folder.file().parent_path()); });
 }
 
 TEST_CASE("a stream that fails is an error") {
@@ -205,14 +213,16 @@ TEST_CASE("a malformed graph file is an error that says where") {
     std::string text = good;
     REQUIRE(text.find(from) != std::string::npos);
     text.replace(text.find(from), from.size(), to);
-    check_throws(ErrorKind::value, {"f.json: " + why}, [&] { (void)graph::from_json(text, "f.json"); });
+    check_throws(ErrorKind::value, {"f.json: " + why},
+                 [&] { (void)graph::from_json(text, "f.json"); });
   };
   broken("graph/1", "graph/2", "the format is not");
   broken("\"saved\"", "\"saves\"", "the key \"saves\" is not one");
   broken("\"saved\": [", "\"nodes\": [", "nodes stands there twice");
   broken("\"flops\": 5, ", "", "row 0 of nodes: flops is missing");
   broken("\"flops\": 5", "\"flops\": 5.5", "row 0 of nodes: flops is not a 64-bit integer");
-  broken("\"flops\": 5", "\"flops\": 9223372036854775808", "row 0 of nodes: flops is not a 64-bit integer");
+  broken("\"flops\": 5", "\"flops\": 9223372036854775808",
+         "row 0 of nodes: flops is not a 64-bit integer");
   broken("\"flops\": 5", "\"flops\": -5", "row 0 of nodes: a count is negative");
   broken("\"flops\": 5", "\"flops\": 5, \"more\": 1", "row 0 of nodes: the row has a key");
   broken("\"inputs\": [0]", "\"inputs\": [2]", "row 0 of nodes: inputs names no row of values");
@@ -222,14 +232,17 @@ TEST_CASE("a malformed graph file is an error that says where") {
   broken("\"for_inputs\": [0]", "\"for_inputs\": [1]", "row 0 of saved: for_inputs names no input");
   broken("\"id\": 0", "\"id\": 1", "row 0 of nodes: id is not the row's number");
   broken("\"saved\", \"id\": 1", "\"saver\", \"id\": 1", "row 1 of storages: category is not one");
-  broken("\"bytes\": 16", "\"bytes\": 12", "row 0 of values: the window reaches outside its storage");
+  broken("\"bytes\": 16", "\"bytes\": 12",
+         "row 0 of values: the window reaches outside its storage");
   broken("\"bytes\": 16", "\"bytes\": 9223372036854775807", "row 1 of storages: the counts add up");
   broken("[2, 2]", "[2, 2, 2]", "row 0 of values: shape and strides differ in length");
   broken("[2, 2]", "[-2, 2]", "row 0 of values: shape has a negative size");
   broken("[2, 2]", "[4611686018427387904, 4]", "row 0 of values: shape has more bytes");
-  broken("\"strides\": [2, 1]", "\"strides\": [-9223372036854775808, 1]", "row 0 of values: the window reaches");
+  broken("\"strides\": [2, 1]", "\"strides\": [-9223372036854775808, 1]",
+         "row 0 of values: the window reaches");
   broken("\"f32\"", "\"f8\"", "row 0 of values: dtype is not one");
-  broken("[2, 2]", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "row 0 of values: shape has more than 16");
+  broken("[2, 2]", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+         "row 0 of values: shape has more than 16");
 }
 
 TEST_CASE("every truncation of a graph file is an error, never a crash") {
@@ -257,7 +270,9 @@ TEST_CASE("every changed byte of a graph file gives a graph or an error, never a
 TEST_CASE("deep nesting in a graph file does not overflow the stack") {
   const std::string deep(1'000'000, '[');
   CHECK_THROWS_AS((void)graph::from_json(deep), ValueError);
-  CHECK_THROWS_AS((void)graph::from_json(R"({"format": "tapehead-graph/1", "nodes": [{"attributes": )" + deep), ValueError);
+  CHECK_THROWS_AS(
+      (void)graph::from_json(R"({"format": "tapehead-graph/1", "nodes": [{"attributes": )" + deep),
+      ValueError);
 }
 
 // ---- the saved table ----------------------------------------------------------------------------
@@ -270,6 +285,22 @@ TEST_CASE("the saved bytes of a Gpt are what its tape frees, and what its table 
   CHECK(all.activations == step.graph.saved_activation_bytes());
   CHECK(all.activations + all.others == step.graph.saved_bytes());
   CHECK(all.operations == static_cast<std::int64_t>(step.graph.nodes.size()));
+}
+
+TEST_CASE("the saved bytes of MultiHeadAttention are what its tape frees") {
+  const nn::MultiHeadAttention attention({.embed_dim = 8, .num_heads = 2});
+  const Tensor x = from_vector(std::vector<float>(2 * 5 * 8, 0.5f), {2, 5, 8});
+  Graph graph;
+  std::int64_t before = 0;
+  {
+    Tape tape;
+    (void)attention(x, nn::Mask::causal());
+    graph = tape.graph();
+    before = memory_stats().live;
+  }
+  CHECK(graph.saved_activation_bytes() > 0);
+  CHECK(before - memory_stats().live == graph.saved_activation_bytes());
+  CHECK(graph::module_sums(graph).activations == graph.saved_activation_bytes());
 }
 
 TEST_CASE("equal neighbours are folded, and the mask that they share stands with their parent") {
@@ -308,7 +339,8 @@ TEST_CASE("parameters and inputs are counted apart from activations") {
 
 TEST_CASE("neighbours fold only when their numbers follow and all else is equal") {
   Drawing drawing;
-  for (const int i : {0, 1, 3, 4, 5}) drawing.keep("l." + std::to_string(i), drawing.storage(i == 5 ? 8 : 4));
+  for (const int i : {0, 1, 3, 4, 5})
+    drawing.keep("l." + std::to_string(i), drawing.storage(i == 5 ? 8 : 4));
   drawing.keep("l.x", drawing.storage(4));
   const graph::ModuleSums l = graph::folded(graph::module_sums(drawing.graph)).children[0];
   std::vector<std::string> names;
@@ -329,15 +361,24 @@ TEST_CASE("the saved table has the bytes that its documentation says") {
   drawing.keep("head", drawing.storage(4096, Category::parameter));
   drawing.keep("", drawing.storage(1000));
   CHECK(graph::saved_table(drawing.graph) ==
-        "module                           ops            saved activations   share         parameters, inputs\n"
-        "----------------------------------------------------------------------------------------------------\n"
-        "(outside modules)                  1                        1,000   0.0 %                          0\n"
-        "blocks.0-1 x 2                     4         8,388,608 (8.00 MiB) 100.0 %                          0\n"
-        "  norm                             2         2,097,152 (2.00 MiB)  25.0 %                          0\n"
-        "  attn                             2         6,291,456 (6.00 MiB)  75.0 %                          0\n"
-        "head                               1                            0   0.0 %           4,096 (4.00 KiB)\n"
-        "----------------------------------------------------------------------------------------------------\n"
-        "total                              6         8,389,608 (8.00 MiB) 100.0 %           4,096 (4.00 KiB)\n");
+        "module                           ops            saved activations   share         "
+        "parameters, inputs\n"
+        "------------------------------------------------------------------------------------------"
+        "----------\n"
+        "(outside modules)                  1                        1,000   0.0 %                 "
+        "         0\n"
+        "blocks.0-1 x 2                     4         8,388,608 (8.00 MiB) 100.0 %                 "
+        "         0\n"
+        "  norm                             2         2,097,152 (2.00 MiB)  25.0 %                 "
+        "         0\n"
+        "  attn                             2         6,291,456 (6.00 MiB)  75.0 %                 "
+        "         0\n"
+        "head                               1                            0   0.0 %           4,096 "
+        "(4.00 KiB)\n"
+        "------------------------------------------------------------------------------------------"
+        "----------\n"
+        "total                              6         8,389,608 (8.00 MiB) 100.0 %           4,096 "
+        "(4.00 KiB)\n");
 }
 
 TEST_CASE("a table stays within 100 columns, and within the stack, whatever the names") {
@@ -355,7 +396,8 @@ TEST_CASE("a table stays within 100 columns, and within the stack, whatever the 
 TEST_CASE("numbers are written in full, with separators and binary units") {
   CHECK(graph::format_count(0) == "0");
   CHECK(graph::format_count(-1234567) == "-1,234,567");
-  CHECK(graph::format_count(std::numeric_limits<std::int64_t>::min()) == "-9,223,372,036,854,775,808");
+  CHECK(graph::format_count(std::numeric_limits<std::int64_t>::min()) ==
+        "-9,223,372,036,854,775,808");
   CHECK(graph::format_bytes(1023) == "1,023");
   CHECK(graph::format_bytes(1024) == "1,024 (1.00 KiB)");
   CHECK(graph::format_bytes(1048575) == "1,048,575 (1.00 MiB)");
@@ -365,5 +407,6 @@ TEST_CASE("numbers are written in full, with separators and binary units") {
 TEST_CASE("a label that is too long loses its middle, never half a character") {
   CHECK(graph::fit_label("short", 5) == "short");
   CHECK(graph::fit_label("abcdefghij", 8) == "abc...ij");
-  CHECK(graph::fit_label("\xe5\xb1\xa4\xe5\xb1\xa4\xe5\xb1\xa4\xe5\xb1\xa4\xe5\xb1\xa4", 4) == "\xe5\xb1\xa4...");
+  CHECK(graph::fit_label("\xe5\xb1\xa4\xe5\xb1\xa4\xe5\xb1\xa4\xe5\xb1\xa4\xe5\xb1\xa4", 4) ==
+        "\xe5\xb1\xa4...");
 }

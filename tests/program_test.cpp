@@ -1,23 +1,25 @@
 // The program `tapehead` as a user runs it: as a process, by its exit code, output and files.
+#include "support/folder.h"
+
 #include <tapehead/graph/json.h>
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/safetensors.h>
 
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 using namespace tapehead;
@@ -27,25 +29,12 @@ namespace {
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;
 
-/// A folder of its own for each test case, gone afterwards.
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("tapehead_program_test_" + std::to_string(getpid()))) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+struct Folder : tests::Folder {
+  std::string operator/(const std::string& name) const { return file(name.c_str()).string(); }
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(*this / name, std::ios::binary) << text;
     return *this / name;
   }
-
- private:
-  fs::path path_;
 };
 
 std::string content(const std::string& path) { return nn::read_file("test", path); }
@@ -116,18 +105,22 @@ bool contains(const std::string& text, const std::string& part) {
 // Text in which every character but a few follows from the one before.
 std::string sample_text() {
   std::string text;
-  for (int i = 0; i < 300; ++i) text += "the tape records, " + std::to_string(i % 7) + " times; \xc3\xa9\n";
+  for (int i = 0; i < 300; ++i)
+    text += "the tape records, " + std::to_string(i % 7) + " times; \xc3\xa9\n";
   return text;
 }
 
 Arguments train(const std::string& text, const std::string& out, const Arguments& more = {}) {
-  Arguments all = {"train",     "--text", text,      "--out",   out,       "--layers", "1", "--heads",  "2",
-                   "--dim",     "16",     "--batch", "4",       "--context", "16",     "--threads", "1"};
+  Arguments all = {"train", "--text",    text, "--out",     out,  "--layers",
+                   "1",     "--heads",   "2",  "--dim",     "16", "--batch",
+                   "4",     "--context", "16", "--threads", "1"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
-Arguments resume(const std::string& out) { return {"train", "--resume", "--out", out, "--threads", "1"}; }
+Arguments resume(const std::string& out) {
+  return {"train", "--resume", "--out", out, "--threads", "1"};
+}
 
 // The training losses of a run, digit for digit.
 std::vector<std::string> losses(const std::string& out) {
@@ -140,7 +133,8 @@ std::vector<std::string> losses(const std::string& out) {
 }
 
 void wait_for(const std::string& path) {
-  for (int i = 0; i < 6000 && !fs::exists(path); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 6000 && !fs::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   REQUIRE(fs::exists(path));
 }
 
@@ -192,7 +186,8 @@ TEST_CASE("a trained model continues a prompt, the same for the same seed") {
   CHECK(sampled({"--seed", "3"}) == sampled({"--seed", "3"}));
   CHECK(sampled({"--seed", "3"}) != sampled({"--seed", "4"}));
   CHECK(sampled({"--temperature", "0", "--seed", "3"}) == sampled({"--top-k", "1", "--seed", "4"}));
-  check_refused(folder, {"sample", "--model", out, "--prompt", "\xe5\xb1\xa4"}, "does not know the character");
+  check_refused(folder, {"sample", "--model", out, "--prompt", "\xe5\xb1\xa4"},
+                "does not know the character");
   check_refused(folder, {"sample", "--model", out, "--prompt", "\xff"}, "not UTF-8 at byte 0");
   check_refused(folder, {"sample", "--model", out, "--prompt", ""}, "prompt");
   check_refused(folder, {"sample", "--model", out, "--tokens", "-1"}, "-1");
@@ -240,7 +235,8 @@ TEST_CASE("a run that was interrupted goes on bit for bit") {
     CHECK(resumed.exit_code == 0);
     CHECK(losses(out) == losses(folder / "whole"));
   }
-  CHECK(content(folder / "whole/model.safetensors") == content(folder / "stopped2/model.safetensors"));
+  CHECK(content(folder / "whole/model.safetensors") ==
+        content(folder / "stopped2/model.safetensors"));
 }
 
 TEST_CASE("a run that was killed leaves a whole checkpoint and goes on bit for bit") {
@@ -283,10 +279,13 @@ TEST_CASE("a resumed run keeps its options, its text, and its files") {
   };
   check_refused(folder, with({"--dim", "32"}), "--dim 32: the run in");
   check_refused(folder, with({"--steps", "8"}), "--steps 8: the run in");
-  check_refused(folder, with({"--text", folder.write("other.txt", "another text")}), "the text is not the one");
-  check_refused(folder, {"train", "--resume", "--out", folder / "nowhere"}, "nowhere/checkpoint.safetensors");
+  check_refused(folder, with({"--text", folder.write("other.txt", "another text")}),
+                "the text is not the one");
+  check_refused(folder, {"train", "--resume", "--out", folder / "nowhere"},
+                "nowhere/checkpoint.safetensors");
   CHECK(content(out + "/checkpoint.safetensors") == before);
-  CHECK(run(folder, with({"--dim", "16", "--text", folder.write("moved.txt", sample_text())})).exit_code == 0);
+  CHECK(run(folder, with({"--dim", "16", "--text", folder.write("moved.txt", sample_text())}))
+            .exit_code == 0);
 }
 
 // ---- bad input ----------------------------------------------------------------------------------
@@ -297,20 +296,24 @@ TEST_CASE("bad text is refused with one line, and nothing is written") {
   check_refused(folder, train(folder / "missing.txt", out), "missing.txt");
   check_refused(folder, train(folder / "", out), "directory");
   check_refused(folder, train(folder.write("empty.txt", ""), out), "empty.txt: the file is empty");
-  check_refused(folder, train(folder.write("bom.txt", "\xef\xbb\xbf"), out), "bom.txt: the file is empty");
+  check_refused(folder, train(folder.write("bom.txt", "\xef\xbb\xbf"), out),
+                "bom.txt: the file is empty");
   check_refused(folder, train(folder.write("latin1.txt", "caf\xe9 au lait"), out),
                 "latin1.txt: not UTF-8 at byte 3 (0xe9)");
-  check_refused(folder, train(folder.write("short.txt", "only a few"), out), "--context 16: the text has");
+  check_refused(folder, train(folder.write("short.txt", "only a few"), out),
+                "--context 16: the text has");
   CHECK_FALSE(fs::exists(out));
 }
 
 TEST_CASE("sizes that cannot be are refused with one line, and nothing is written") {
   const Folder folder;
   const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
-  const auto refused = [&](const std::string& option, const std::string& value, const std::string& what) {
+  const auto refused = [&](const std::string& option, const std::string& value,
+                           const std::string& what) {
     check_refused(folder, {"train", "--text", text, "--out", out, option, value}, what);
   };
-  for (const std::string option : {"--layers", "--heads", "--dim", "--context", "--batch", "--steps", "--minutes", "--lr"}) {
+  for (const std::string option :
+       {"--layers", "--heads", "--dim", "--context", "--batch", "--steps", "--minutes", "--lr"}) {
     refused(option, "0", option + " 0");
     refused(option, "-3", option + " -3");
     refused(option, "many", "many");
@@ -345,7 +348,8 @@ TEST_CASE("a damaged checkpoint is refused with one line and stays as it is") {
     check_refused(folder, resume(out), "checkpoint.safetensors");
     CHECK(content(file) == damaged);
   };
-  for (const std::size_t length : {std::size_t{0}, std::size_t{7}, std::size_t{100}, good.size() / 2, good.size() - 1})
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{7}, std::size_t{100}, good.size() / 2, good.size() - 1})
     refused(good.substr(0, length));
   refused(std::string(1000, 'x'));
   refused(content(out + "/model.safetensors"));
@@ -372,7 +376,8 @@ TEST_CASE("cases closes with the count, and its exit code says whether all passe
   const Finished few = run(folder, {"cases", cases + "unary.json", "--only", "neg/m?t*x"});
   CHECK(few.exit_code == 0);
   CHECK(few.out == "1 passed, 0 failed\n");
-  check_refused(folder, {"cases", cases + "unary.json", "--only", "nothing"}, "no case is named like");
+  check_refused(folder, {"cases", cases + "unary.json", "--only", "nothing"},
+                "no case is named like");
   check_refused(folder, {"cases", folder / "missing.json"}, "missing.json");
   check_refused(folder, {"cases", folder.write("broken.json", "{")}, "broken.json");
   check_refused(folder, {"cases"}, "FILE");
@@ -380,7 +385,8 @@ TEST_CASE("cases closes with the count, and its exit code says whether all passe
 
 TEST_CASE("cases reports a failure by name, worst element, got and want; also as JSON") {
   const Folder folder;
-  const std::string file = folder.write("bad.json", R"({"format": "tapehead-cases/1", "source": "hand", "cases": [
+  const std::string file =
+      folder.write("bad.json", R"({"format": "tapehead-cases/1", "source": "hand", "cases": [
 {"name": "neg/wrong", "op": "neg", "inputs": [{"name": "x", "dtype": "f64", "shape": [2], "data": [1, 2]}], "args": {},
  "outputs": [{"dtype": "f64", "shape": [2], "data": [-1, 2]}], "rtol": 0, "atol": 0},
 {"name": "no/such", "op": "nosuch", "inputs": [], "args": {}, "outputs": [], "rtol": 0, "atol": 0}]})");

@@ -1,5 +1,6 @@
 // The parts of `tapehead train`, as functions: text, bigram model, batches, held-out loss, options.
 #include "support/checks.h"
+#include "support/folder.h"
 
 #include "../tools/program/batches.h"
 #include "../tools/program/bigram.h"
@@ -31,15 +32,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> files_of(const std::vector<std::string>& texts) {
-  const fs::path folder = fs::temp_directory_path() / "tapehead_train_parts_test";
-  fs::create_directories(folder);
+Corpus corpus_of(const std::vector<std::string>& texts) {
+  const tests::Folder folder;
   std::vector<fs::path> files;
   for (const std::string& text : texts) {
-    files.push_back(folder / (std::to_string(files.size()) + ".txt"));
+    files.push_back(folder.file(std::to_string(files.size()).c_str()));
     std::ofstream(files.back(), std::ios::binary) << text;
   }
-  return files;
+  return read_corpus(files);
 }
 
 std::string as_text(const Vocabulary& vocabulary, const std::vector<Token>& tokens) {
@@ -48,13 +48,16 @@ std::string as_text(const Vocabulary& vocabulary, const std::vector<Token>& toke
 
 std::vector<Token> some_text(std::size_t length, Token kinds) {
   std::vector<Token> text;
-  for (std::size_t i = 0; i < length; ++i) text.push_back(static_cast<Token>((i * i + i / 3) % static_cast<std::size_t>(kinds)));
+  for (std::size_t i = 0; i < length; ++i)
+    text.push_back(static_cast<Token>((i * i + i / 3) % static_cast<std::size_t>(kinds)));
   return text;
 }
 
 nn::Gpt small_model(std::int64_t context) {
   Generator generator(1);
-  return nn::Gpt({.vocab_size = 5, .context = context, .layers = 1, .heads = 1, .dim = 4, .dtype = DType::f64}, generator);
+  return nn::Gpt(
+      {.vocab_size = 5, .context = context, .layers = 1, .heads = 1, .dim = 4, .dtype = DType::f64},
+      generator);
 }
 
 }  // namespace
@@ -70,19 +73,25 @@ TEST_CASE("every code point goes to UTF-8 and back") {
     all.push_back(c);
   }
   CHECK(decode_utf8(text, "text") == all);
-  CHECK(decode_utf8("a\xc3\xa9\xe5\xb1\xa4\xf0\x9f\x98\x80", "text") == std::vector<char32_t>{'a', 0xe9, 0x5c64, 0x1f600});
+  CHECK(decode_utf8("a\xc3\xa9\xe5\xb1\xa4\xf0\x9f\x98\x80", "text") ==
+        std::vector<char32_t>{'a', 0xe9, 0x5c64, 0x1f600});
 }
 
 TEST_CASE("what is not UTF-8 is refused at its byte") {
-  for (const std::string bad : {"\xff", "\x80", "\xc3", "\xc3(", "\xe5\xb1", "\xf0\x9f\x98", "\xc0\x80", "\xe0\x80\x80",
-                                "\xf0\x80\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80"})
-    check_throws(ErrorKind::value, {"file.txt: not UTF-8 at byte 2"}, [&] { (void)decode_utf8("ok" + bad, "file.txt"); });
+  for (const std::string bad :
+       {"\xff", "\x80", "\xc3", "\xc3(", "\xe5\xb1", "\xf0\x9f\x98", "\xc0\x80", "\xe0\x80\x80",
+        "\xf0\x80\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80"})
+    check_throws(ErrorKind::value, {"file.txt: not UTF-8 at byte 2"},
+                 [&] { (void)decode_utf8("ok" + bad, "file.txt"); });
 }
 
 // ---- the corpus ---------------------------------------------------------------------------------
 
-TEST_CASE("the last tenth of every file is held out, and the vocabulary is that of the whole text") {
-  const Corpus corpus = read_corpus(files_of({"abcdefghijABCDEFGHIJ", "\xef\xbb\xbf" "0123456789"}));
+TEST_CASE(
+    "the last tenth of every file is held out, and the vocabulary is that of the whole text") {
+  const Corpus corpus = corpus_of({"abcdefghijABCDEFGHIJ",
+                                   "\xef\xbb\xbf"
+                                   "0123456789"});
   CHECK(as_text(corpus.vocabulary, corpus.train) == "abcdefghijABCDEFGH012345678");
   CHECK(as_text(corpus.vocabulary, corpus.held_out) == "IJ9");
   CHECK(corpus.vocabulary.size() == 30);
@@ -90,9 +99,9 @@ TEST_CASE("the last tenth of every file is held out, and the vocabulary is that 
 }
 
 TEST_CASE("the checksum tells texts apart") {
-  const std::uint64_t one = read_corpus(files_of({"some text, long enough"})).checksum;
-  CHECK(read_corpus(files_of({"some text, long enough"})).checksum == one);
-  CHECK(read_corpus(files_of({"some text, long Enough"})).checksum != one);
+  const std::uint64_t one = corpus_of({"some text, long enough"}).checksum;
+  CHECK(corpus_of({"some text, long enough"}).checksum == one);
+  CHECK(corpus_of({"some text, long Enough"}).checksum != one);
 }
 
 TEST_CASE("the repository is there to train on, without its build trees") {
@@ -140,7 +149,8 @@ TEST_CASE("targets are the characters that follow") {
   const Batch batch = RandomBatches(text, 3, 8, 5).at(2);
   CHECK(batch.inputs.shape() == Shape{3, 8});
   CHECK(batch.targets.shape() == Shape{3, 8});
-  const auto x = batch.inputs.to_vector<std::int64_t>(), y = batch.targets.to_vector<std::int64_t>();
+  const auto x = batch.inputs.to_vector<std::int64_t>(),
+             y = batch.targets.to_vector<std::int64_t>();
   for (std::size_t row = 0; row < 3; ++row)
     for (std::size_t i = 0; i + 1 < 8; ++i) CHECK(y[row * 8 + i] == x[row * 8 + i + 1]);
 }
@@ -155,7 +165,8 @@ TEST_CASE("a batch is a function of seed and step, and every window can be drawn
   CHECK(first(batches.at(7)) != first(RandomBatches(text, 4, 16, 6).at(7)));
   std::set<std::int64_t> starts;
   for (int step = 0; step < 50; ++step)
-    for (std::int64_t row = 0; row < 4; ++row) starts.insert(select(select(batches.at(step).inputs, 0, row), 0, 0).item<std::int64_t>());
+    for (std::int64_t row = 0; row < 4; ++row)
+      starts.insert(select(select(batches.at(step).inputs, 0, row), 0, 0).item<std::int64_t>());
   CHECK(starts == std::set<std::int64_t>{0, 1, 2, 3});
 }
 
@@ -168,7 +179,9 @@ TEST_CASE("the held-out loss counts every character but the first once") {
   for (const auto& [start, length] : {std::pair{0, 4}, {4, 4}, {8, 4}, {12, 2}}) {
     const std::int64_t starts[] = {start};
     const Batch batch = windows(text, starts, length);
-    sum += cross_entropy(select(model(batch.inputs), 0, 0), select(batch.targets, 0, 0), {.reduction = Reduction::sum}).item();
+    sum += cross_entropy(select(model(batch.inputs), 0, 0), select(batch.targets, 0, 0),
+                         {.reduction = Reduction::sum})
+               .item();
   }
   // Batches of another size add the same numbers in another order.
   CHECK(held_out_loss(model, text, 1) == doctest::Approx(sum / 14).epsilon(1e-12));
@@ -209,15 +222,23 @@ TEST_CASE("options come back from their stored form") {
   CHECK(train_options_from_json(to_json(options), "file").steps == 7);
   nlohmann::json stored = to_json(options);
   stored.erase("seed");
-  check_throws(ErrorKind::value, {"file", "seed"}, [&] { (void)train_options_from_json(stored, "file"); });
+  check_throws(ErrorKind::value, {"file", "seed"},
+               [&] { (void)train_options_from_json(stored, "file"); });
   stored = to_json(options);
   stored["heads"] = 5;
-  check_throws(ErrorKind::value, {"--heads 5"}, [&] { (void)train_options_from_json(stored, "file"); });
+  check_throws(ErrorKind::value, {"--heads 5"},
+               [&] { (void)train_options_from_json(stored, "file"); });
 }
 
 TEST_CASE("a line of progress shows what is known") {
   CHECK(describe(Status{.step = 3, .loss = 2.5}) == "step 3  loss 2.5000");
-  CHECK(describe(Status{.step = 120, .total = 2000, .loss = 1.8312, .held_out = 1.9, .tokens_per_second = 6123.4, .seconds_left = 151}) ==
+  CHECK(describe(Status{.step = 120,
+                        .total = 2000,
+                        .loss = 1.8312,
+                        .held_out = 1.9,
+                        .tokens_per_second = 6123.4,
+                        .seconds_left = 151}) ==
         "step 120/2000  loss 1.8312  held-out 1.9000  6123 tokens/s  2:31 left");
-  CHECK(describe(Status{.step = 1, .total = 2, .loss = 1, .seconds_left = 3751}) == "step 1/2  loss 1.0000  1:02:31 left");
+  CHECK(describe(Status{.step = 1, .total = 2, .loss = 1, .seconds_left = 3751}) ==
+        "step 1/2  loss 1.0000  1:02:31 left");
 }

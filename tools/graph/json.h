@@ -1,8 +1,8 @@
-// Graphs as JSON files, format "tapehead-graph/1"; tapehead-graph-1.schema.json describes it field by
-// field.
+// Graphs as JSON files, format "tapehead-graph/1"; tapehead-graph-1.schema.json describes it field
+// by field.
 //
-// The same graph gives the same bytes: keys are sorted, one row stands on one line, and there are no
-// times and no addresses. Numbers survive: an integer is written as an integer, a floating-point
+// The same graph gives the same bytes: keys are sorted, one row stands on one line, and there are
+// no times and no addresses. Numbers survive: an integer is written as an integer, a floating-point
 // number with the digits that give back the same bits, and, where JSON has no number for it, as the
 // string "nan", "inf" or "-inf". Text is valid UTF-8: bytes that are not become U+FFFD, so a graph
 // whose names are valid reads back equal.

@@ -1,5 +1,6 @@
-// The parser hands over one row at a time and forgets it, so memory stays linear in the graph. Nothing
-// in the file is trusted: rows are checked as they come, and what one row says of another at the end.
+// The parser hands over one row at a time and forgets it, so memory stays linear in the graph.
+// Nothing in the file is trusted: rows are checked as they come, and what one row says of another
+// at the end.
 #include <tapehead/core/error.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/validate.h>
@@ -120,7 +121,8 @@ Graph::Attribute read_attribute(const json& object, const std::string& where) {
 void read_row(Row& row, const std::string& where, Graph::Node& node) {
   const json& attributes = row["attributes"];
   if (!attributes.is_array()) row.fail("attributes", "is not a list");
-  for (const json& attribute : attributes) node.attributes.push_back(read_attribute(attribute, where));
+  for (const json& attribute : attributes)
+    node.attributes.push_back(read_attribute(attribute, where));
   node.operation = row.text("operation");
   node.module = row.text("module");
   node.inputs = row.integers("inputs");
@@ -157,8 +159,8 @@ void read_row(Row& row, const std::string&, Graph::Value& value) {
   value.leaf = row.truth("leaf");
 }
 
-/// Turns the parser's events into rows. The depths are the parser's: 0 the file, 1 its tables, 2 the
-/// rows of a table.
+/// Turns the parser's events into rows. The depths are the parser's: 0 the file, 1 its tables, 2
+/// the rows of a table.
 class Reader {
  public:
   explicit Reader(std::string_view source) : source_(source) {}
@@ -226,7 +228,8 @@ class Reader {
   void add(const json& object) {
     const std::string where = source_ + ": row " + std::to_string(rows_) + " of " + table_;
     Row row(object, where);
-    if (row.integer("id") != static_cast<std::int64_t>(rows_)) row.fail("id", "is not the row's number");
+    if (row.integer("id") != static_cast<std::int64_t>(rows_))
+      row.fail("id", "is not the row's number");
     read_row(row, where, (graph_.*Rows).emplace_back());
     row.finish();
   }

@@ -11,8 +11,8 @@ namespace tapehead::graph {
 
 /// One module with everything below it.
 struct ModuleSums {
-  std::string name;             ///< the last part of its path, "0-3" for modules folded together
-  std::int64_t repeats = 1;     ///< how many neighbours this entry stands for; sums are over all
+  std::string name;          ///< the last part of its path, "0-3" for modules folded together
+  std::int64_t repeats = 1;  ///< how many neighbours this entry stands for; sums are over all
   std::int64_t operations = 0;
   std::int64_t activations = 0;  ///< bytes of saved storages that are no parameters or inputs
   std::int64_t others = 0;       ///< bytes of saved parameters and inputs
@@ -24,8 +24,8 @@ struct ModuleSums {
 /// every recursion over the tree, whatever a file says.
 inline constexpr std::size_t max_module_depth = 32;
 
-/// The tree of `graph`, children in the order in which they first run. A storage is counted once, in
-/// the innermost module that encloses all operations which keep it.
+/// The tree of `graph`, children in the order in which they first run. A storage is counted once,
+/// in the innermost module that encloses all operations which keep it.
 ModuleSums module_sums(const Graph& graph);
 
 /// The same with runs of siblings folded whose names are consecutive numbers and which are equal

@@ -15,8 +15,11 @@ constexpr std::size_t name_columns = 29;
 // columns and never cut a character; whether the code point exists is the reader's business.
 std::size_t sequence_length(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
-  const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2
-                           : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+  const std::size_t length = lead < 0x80                   ? 1
+                             : lead >= 0xc2 && lead < 0xe0 ? 2
+                             : lead >= 0xe0 && lead < 0xf0 ? 3
+                             : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                           : 0;
   if (length == 0 || length > text.size()) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
@@ -109,10 +112,10 @@ class SavedTable {
   }
 
   void row(const std::string& name, const ModuleSums& sums) {
-    text_ += table_row(fit_label(name, name_columns), format_count(sums.operations),
-                       format_bytes(sums.activations),
-                       format_share(sums.activations, tree_.activations),
-                       format_bytes(sums.others));
+    text_ +=
+        table_row(fit_label(name, name_columns), format_count(sums.operations),
+                  format_bytes(sums.activations), format_share(sums.activations, tree_.activations),
+                  format_bytes(sums.others));
   }
 
   ModuleSums tree_;

@@ -9,8 +9,8 @@
 
 namespace tapehead::graph {
 
-/// What the backward pass keeps, by module: operations recorded, bytes of saved activations and their
-/// share, and bytes of saved parameters and inputs, which exist anyway.
+/// What the backward pass keeps, by module: operations recorded, bytes of saved activations and
+/// their share, and bytes of saved parameters and inputs, which exist anyway.
 ///
 /// A row counts the module and everything below it. Bytes are those of distinct storages; one that
 /// several modules keep is counted in the module that encloses them all, so a row is what would be
@@ -24,8 +24,8 @@ std::string saved_table(const Graph& graph);
 std::string format_count(std::int64_t count);
 /// "1,234,567 (1.18 MiB)"; without brackets below 1024.
 std::string format_bytes(std::int64_t bytes);
-/// `text` made fit for one table cell: control characters and bytes that are not ASCII or whole UTF-8
-/// become "?", and what is longer than `columns` code points loses its middle to "...".
+/// `text` made fit for one table cell: control characters and bytes that are not ASCII or whole
+/// UTF-8 become "?", and what is longer than `columns` code points loses its middle to "...".
 std::string fit_label(std::string_view text, std::size_t columns);
 
 }  // namespace tapehead::graph

@@ -34,8 +34,9 @@ class Validator {
 
   void check_value(const Graph::Value& value) {
     require(is_row(value.storage, graph_.storages.size()), "storage names no row of storages");
-    require(value.producer >= -1 && (value.producer < 0 || is_row(value.producer, graph_.nodes.size())),
-            "producer names no row of nodes");
+    require(
+        value.producer >= -1 && (value.producer < 0 || is_row(value.producer, graph_.nodes.size())),
+        "producer names no row of nodes");
     require(value.shape.rank() == value.strides.rank(), "shape and strides differ in length");
     check_window(value);
   }
@@ -55,8 +56,7 @@ class Validator {
     }
     if (empty) return;
     const Wide bytes = graph_.storages[static_cast<std::size_t>(value.storage)].bytes;
-    require(first >= 0 && (last + 1) * size <= bytes,
-            "the window reaches outside its storage");
+    require(first >= 0 && (last + 1) * size <= bytes, "the window reaches outside its storage");
   }
 
   void check_nodes() {

@@ -23,7 +23,8 @@ Batch windows(std::span<const Token> text, std::span<const std::int64_t> starts,
   inputs.reserve(starts.size() * static_cast<std::size_t>(length));
   targets.reserve(inputs.capacity());
   for (const std::int64_t start : starts) {
-    const auto window = text.subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(length) + 1);
+    const auto window =
+        text.subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(length) + 1);
     inputs.insert(inputs.end(), window.begin(), window.end() - 1);
     targets.insert(targets.end(), window.begin() + 1, window.end());
   }

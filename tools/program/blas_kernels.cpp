@@ -1,8 +1,8 @@
 #include "blas_kernels.h"
 
+#include <unistd.h>
 #include <cstdlib>
 #include <string_view>
-#include <unistd.h>
 
 // Weak: another BLAS that stands in for OpenBLAS does not have it.
 extern "C" [[gnu::weak]] char* openblas_get_corename(void);

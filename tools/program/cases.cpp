@@ -51,7 +51,8 @@ json number(double value) {
 }
 
 json to_json(const Report::Entry& entry) {
-  json failure = {{"file", entry.file}, {"name", entry.result.name}, {"message", entry.result.message}};
+  json failure = {
+      {"file", entry.file}, {"name", entry.result.name}, {"message", entry.result.message}};
   if (const std::optional<Mismatch>& mismatch = entry.result.mismatch)
     failure["worst"] = {{"what", mismatch->what},           {"index", mismatch->index},
                         {"got", number(mismatch->got)},     {"want", number(mismatch->want)},
@@ -79,7 +80,8 @@ void add_cases(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "cases",
       "Runs case files (format tapehead-cases/1): operations with the results and gradients that "
-      "another framework computed. Exit code 0 if all pass, 1 if some fail, 2 if a file is malformed.\n"
+      "another framework computed. Exit code 0 if all pass, 1 if some fail, 2 if a file is "
+      "malformed.\n"
       "Example: tapehead cases tests/cases/*.json --only 'softmax/*'");
   command->add_option("FILE", options->files, "Case files")->required();
   command->add_option("--only", options->only,

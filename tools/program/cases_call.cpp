@@ -40,7 +40,8 @@ const json& Call::argument(const char* key) {
 
 std::int64_t Call::integer(const char* key) {
   const json& value = argument(key);
-  if (!value.is_number_integer()) fail(std::string("the argument \"") + key + "\" is not an integer");
+  if (!value.is_number_integer())
+    fail(std::string("the argument \"") + key + "\" is not an integer");
   return value.get<std::int64_t>();
 }
 
@@ -105,7 +106,8 @@ Dims Call::reduced_dims(const char* key) {
 
 void Call::finish() const {
   for (const Input& input : inputs_)
-    if (!asked_inputs_.contains(input.name)) fail("no operation reads the input \"" + input.name + "\"");
+    if (!asked_inputs_.contains(input.name))
+      fail("no operation reads the input \"" + input.name + "\"");
   for (const auto& [key, value] : args_.items())
     if (!asked_args_.contains(key)) fail("no operation reads the argument \"" + key + "\"");
 }

@@ -18,7 +18,9 @@ class Object {
     if (!value.is_object()) fail("is not an object");
   }
 
-  [[noreturn]] void fail(const std::string& what) const { throw CaseFormatError(where_ + ": " + what); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw CaseFormatError(where_ + ": " + what);
+  }
 
   bool has(const char* key) const { return value_.contains(key); }
 
@@ -68,9 +70,10 @@ DType parse_dtype(const Object& tensor, const std::string& name) {
 }
 
 std::int64_t parse_integer(const Object& at, const json& value) {
-  const bool fits = value.is_number_integer() &&
-                    !(value.is_number_unsigned() &&
-                      value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+  const bool fits =
+      value.is_number_integer() &&
+      !(value.is_number_unsigned() &&
+        value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()});
   if (!fits) at.fail(value.dump() + " is not a 64-bit integer");
   return value.get<std::int64_t>();
 }
@@ -102,8 +105,8 @@ Tensor parse_values(Object& tensor, const char* shape_key, const char* data_key,
     tensor.fail(error.what());
   }
   if (static_cast<std::int64_t>(data.size()) != numel(shape))
-    tensor.fail(std::to_string(data.size()) + " entries of \"" + data_key + "\" do not fill shape " +
-                to_string(shape));
+    tensor.fail(std::to_string(data.size()) + " entries of \"" + data_key +
+                "\" do not fill shape " + to_string(shape));
   const auto bad = [&](const json& element) {
     tensor.fail(element.dump() + " is no " + std::string(to_string(dtype)) + " element");
   };
@@ -179,7 +182,8 @@ const CaseTensor* find_input(const Case& c, const std::string& name) {
 
 void parse_inputs(Object& object, Case& c) {
   for (const json& value : object.list("inputs")) {
-    CaseTensor input = parse_input(value, object.where() + ": input " + std::to_string(c.inputs.size()));
+    CaseTensor input =
+        parse_input(value, object.where() + ": input " + std::to_string(c.inputs.size()));
     if (find_input(c, input.name)) object.fail("two inputs are named \"" + input.name + "\"");
     c.inputs.push_back(std::move(input));
   }
@@ -228,8 +232,8 @@ void parse_gradients(Object& object, const Case& c, Expected& expected) {
 Expected parse_expected(Object& object, const Case& c) {
   Expected expected;
   for (const json& value : object.list("outputs"))
-    expected.outputs.push_back(
-        parse_tensor(value, object.where() + ": output " + std::to_string(expected.outputs.size())));
+    expected.outputs.push_back(parse_tensor(
+        value, object.where() + ": output " + std::to_string(expected.outputs.size())));
   parse_gradients(object, c, expected);
   expected.rtol = object.number("rtol");
   expected.atol = object.number("atol");
@@ -239,8 +243,8 @@ Expected parse_expected(Object& object, const Case& c) {
 
 ErrorKind parse_error_kind(Object& object) {
   const std::string name = object.text("error");
-  for (const ErrorKind kind : {ErrorKind::shape, ErrorKind::index, ErrorKind::dtype,
-                               ErrorKind::value, ErrorKind::state})
+  for (const ErrorKind kind :
+       {ErrorKind::shape, ErrorKind::index, ErrorKind::dtype, ErrorKind::value, ErrorKind::state})
     if (to_string(kind) == name) return kind;
   object.fail("the error kind \"" + name + "\" is not shape, index, dtype, value or state");
 }
@@ -269,7 +273,8 @@ std::vector<Case> parse_file(const json& value, const std::string& source) {
   std::set<std::string> names;
   for (const json& entry : file.list("cases")) {
     cases.push_back(parse_case(entry, source + ": case " + std::to_string(cases.size()), source));
-    if (!names.insert(cases.back().name).second) file.fail("two cases are named " + cases.back().name);
+    if (!names.insert(cases.back().name).second)
+      file.fail("two cases are named " + cases.back().name);
   }
   file.finish();
   return cases;

@@ -45,7 +45,8 @@ bool same(double a, double b) {
 }  // namespace
 
 bool holds_values(const Tensor& tensor, const Tensor& values) {
-  if (tensor.dtype() == DType::i64) return tensor.to_vector<std::int64_t>() == values.to_vector<std::int64_t>();
+  if (tensor.dtype() == DType::i64)
+    return tensor.to_vector<std::int64_t>() == values.to_vector<std::int64_t>();
   const std::vector<double> a = tensor.to_vector(), b = values.to_vector();
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }

@@ -8,8 +8,8 @@
 
 namespace tapehead::program {
 
-/// A tensor with the case's values in its layout, a leaf when it requires a gradient. CaseFormatError
-/// when the layout's data does not show the values.
+/// A tensor with the case's values in its layout, a leaf when it requires a gradient.
+/// CaseFormatError when the layout's data does not show the values.
 Tensor build(const CaseTensor& input, const std::string& source);
 
 /// All inputs of a case, aliases included: handles to the same tensor.

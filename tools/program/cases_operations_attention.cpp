@@ -34,7 +34,7 @@ void use_inputs(nn::Module& module, Call& call) {
   module.visit(visitor);
 }
 
-// ---- scaled_dot_product_attention ----------------------------------------------------------------
+// ---- scaled_dot_product_attention ---------------------------------------------------------------
 
 Tensor scaled_dot_product_attention(Call& c) {
   return nn::scaled_dot_product_attention(c["q"], c["k"], c["v"], c.optional("mask"),
@@ -43,7 +43,7 @@ Tensor scaled_dot_product_attention(Call& c) {
                                            .enable_gqa = c.truth("enable_gqa")});
 }
 
-// ---- multi_head_attention ------------------------------------------------------------------------
+// ---- multi_head_attention -----------------------------------------------------------------------
 
 std::vector<Tensor> multi_head_attention(Call& c) {
   const std::int64_t heads = c.integer("num_heads");
@@ -60,11 +60,12 @@ std::vector<Tensor> multi_head_attention(Call& c) {
   const bool averaged = c.truth("average_attn_weights");
   if (!c.truth("need_weights")) return {attention(query, key, value, mask, bias)};
   const auto both = attention.with_weights(
-      query, key, value, mask, averaged ? nn::HeadWeights::averaged : nn::HeadWeights::per_head, bias);
+      query, key, value, mask, averaged ? nn::HeadWeights::averaged : nn::HeadWeights::per_head,
+      bias);
   return {both.output, both.weights};
 }
 
-// ---- transformer_encoder_layer -------------------------------------------------------------------
+// ---- transformer_encoder_layer ------------------------------------------------------------------
 
 Tensor transformer_encoder_layer(Call& c) {
   const std::int64_t heads = c.integer("nhead");

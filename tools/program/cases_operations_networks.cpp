@@ -47,7 +47,8 @@ void add_losses(Operations& t) {
     return cross_entropy(c["logits"], c["target"], options);
   });
   t.add("nll_loss", [](Call& c) {
-    return nll_loss(c["x"], c["target"], c.integer("ignore_index"), parse_reduction(c.text("reduction")));
+    return nll_loss(c["x"], c["target"], c.integer("ignore_index"),
+                    parse_reduction(c.text("reduction")));
   });
   t.add("mse_loss", against_target([](auto&&... of) { return mse_loss(of...); }));
   t.add("binary_cross_entropy_with_logits",

@@ -41,7 +41,8 @@ void add_reductions(Operations& t) {
   t.add("std", corrected([](auto&&... of) { return std(of...); }));
   t.add("prod", [](Call& c) { return prod(c["x"], c.integer("dim"), c.truth("keepdim")); });
   t.add("cumsum", [](Call& c) { return cumsum(c["x"], c.integer("dim")); });
-  t.add("argmax", [](Call& c) { return argmax(c["x"], c.optional_integer("dim"), c.truth("keepdim")); });
+  t.add("argmax",
+        [](Call& c) { return argmax(c["x"], c.optional_integer("dim"), c.truth("keepdim")); });
 }
 
 void add_linear_algebra(Operations& t) {

@@ -10,12 +10,14 @@ namespace {
 
 void add_views(Operations& t) {
   t.add("reshape", [](Call& c) { return reshape(c["x"], c.dims("shape")); });
-  t.add("transpose", [](Call& c) { return transpose(c["x"], c.integer("dim0"), c.integer("dim1")); });
+  t.add("transpose",
+        [](Call& c) { return transpose(c["x"], c.integer("dim0"), c.integer("dim1")); });
   t.add("permute", [](Call& c) { return permute(c["x"], c.dims("dims")); });
   t.add("squeeze", [](Call& c) { return squeeze(c["x"], c.optional_integer("dim")); });
   t.add("unsqueeze", [](Call& c) { return unsqueeze(c["x"], c.integer("dim")); });
   t.add("expand", [](Call& c) { return expand(c["x"], c.dims("shape")); });
-  t.add("flatten", [](Call& c) { return flatten(c["x"], c.integer("start_dim"), c.integer("end_dim")); });
+  t.add("flatten",
+        [](Call& c) { return flatten(c["x"], c.integer("start_dim"), c.integer("end_dim")); });
 }
 
 void add_parts(Operations& t) {

@@ -19,10 +19,10 @@ class Failure : public std::runtime_error {
   std::optional<Mismatch> mismatch;
 };
 
-// ---- comparing -----------------------------------------------------------------------------------
+// ---- comparing ----------------------------------------------------------------------------------
 
-// By how many tolerances got is away from want: above 1 it is out, and equal infinities and two NaNs
-// are 0 away.
+// By how many tolerances got is away from want: above 1 it is out, and equal infinities and two
+// NaNs are 0 away.
 double distance(double got, double want, double rtol, double atol) {
   constexpr double far = std::numeric_limits<double>::infinity();
   if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want) ? 0 : far;
@@ -79,15 +79,15 @@ void compare(const std::string& what, const Tensor& got, const CaseTensor& wante
   if (got.dtype() != want.dtype() || got.shape() != want.shape())
     throw Failure(what + ": got " + describe(got) + ", want " + describe(want));
   if (got.dtype() == DType::i64)
-    return compare_elements<std::int64_t>(
-        what, got, want, [](auto g, auto w) { return g == w ? 0.0 : 1.0; });
+    return compare_elements<std::int64_t>(what, got, want,
+                                          [](auto g, auto w) { return g == w ? 0.0 : 1.0; });
   const bool exact = got.dtype() == DType::boolean;
   compare_elements<double>(what, got, want, [&](double g, double w) {
     return distance(g, w, exact ? 0 : expected.rtol, exact ? 0 : expected.atol);
   });
 }
 
-// ---- running -------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 
 std::vector<Tensor> call(const Operations& table, const std::string& name, Call& c) {
   const Operation* operation = table.find(name);
@@ -97,7 +97,8 @@ std::vector<Tensor> call(const Operations& table, const std::string& name, Call&
   return outputs;
 }
 
-std::vector<Tensor> leaves_of(const std::vector<Call::Input>& inputs, const std::string& except = "") {
+std::vector<Tensor> leaves_of(const std::vector<Call::Input>& inputs,
+                              const std::string& except = "") {
   std::vector<Tensor> leaves;
   for (const Call::Input& input : inputs) {
     bool known = input.name == except || !input.tensor.is_leaf();
@@ -109,8 +110,9 @@ std::vector<Tensor> leaves_of(const std::vector<Call::Input>& inputs, const std:
 
 // The gradients of the sum over k of sum(outputs[k] * seeds[k]). What does not depend on any leaf
 // adds nothing, and a tape would not know it.
-Gradients gradients(Tape& tape, const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
-                    const std::vector<Tensor>& wrt, GradientOptions options = {}) {
+Gradients gradients(Tape& tape, const std::vector<Tensor>& outputs,
+                    const std::vector<Tensor>& seeds, const std::vector<Tensor>& wrt,
+                    GradientOptions options = {}) {
   std::vector<Tensor> fed, with;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!seeds[i].defined() || !outputs[i].requires_grad()) continue;

@@ -26,8 +26,8 @@ struct CaseResult {
   std::optional<Mismatch> mismatch;  ///< of a failure of values
 };
 
-/// Runs one case. Whatever the operation throws makes a failure; CaseFormatError means that the file
-/// (`source`) is at fault.
+/// Runs one case. Whatever the operation throws makes a failure; a CaseFormatError means that the
+/// file (`source`) is at fault.
 CaseResult run_case(const Case& c, const std::string& source,
                     const Operations& table = operations());
 

@@ -31,7 +31,7 @@ fs::path model_file(const fs::path& folder) { return folder / "model.safetensors
   throw ValueError("checkpoint", file.string() + ": " + why);
 }
 
-// ---- writing -------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 void append(nn::StateDict& all, std::string_view prefix, const nn::StateDict& part) {
   for (const nn::NamedTensor& entry : part)
@@ -75,7 +75,7 @@ std::string losses_as_csv(const RunState& state) {
   return text;
 }
 
-// ---- reading -------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 // The JSON text that stands in the metadata beside the name of the format.
 json read_description(const nn::Safetensors& file, const fs::path& path, const char* format) {
@@ -99,12 +99,15 @@ RunState read_state(const json& description, const fs::path& path) {
   } catch (const json::exception& error) {
     damaged(path, error.what());
   }
-  if (state.step < 0 || (state.total && *state.total < state.step)) damaged(path, "its step is out of range");
+  if (state.step < 0 || (state.total && *state.total < state.step))
+    damaged(path, "its step is out of range");
   return state;
 }
 
-void read_history(const Tensor& losses, const Tensor& held_out, RunState& state, const fs::path& path) {
-  if (!losses.defined() || losses.shape() != Shape{state.step}) damaged(path, "its losses are not one a step");
+void read_history(const Tensor& losses, const Tensor& held_out, RunState& state,
+                  const fs::path& path) {
+  if (!losses.defined() || losses.shape() != Shape{state.step})
+    damaged(path, "its losses are not one a step");
   if (!held_out.defined() || held_out.rank() != 2 || held_out.size(1) != 2)
     damaged(path, "its held-out losses are not pairs");
   state.losses = losses.to_vector();
@@ -144,7 +147,8 @@ void save_run(const fs::path& folder, const RunState& state, const nn::Gpt& mode
   nn::StateDict all;
   append(all, parameter_prefix, parameters);
   append(all, optimizer_prefix, optimizer.state());
-  all.push_back({losses_name, from_vector(state.losses, {static_cast<std::int64_t>(state.losses.size())})});
+  all.push_back(
+      {losses_name, from_vector(state.losses, {static_cast<std::int64_t>(state.losses.size())})});
   all.push_back({held_out_name, as_tensor(state.held_out)});
   nn::save_safetensors(checkpoint_file(folder), all,
                        {{"format", run_format}, {"description", describe_run(state).dump()}});
@@ -176,7 +180,8 @@ StoredRun load_run(const fs::path& folder) {
     else damaged(path, "the tensor \"" + entry.name + "\" does not belong there");
   }
   read_history(losses, held_out, run.state, path);
-  check_fits(run.state.options, read_vocabulary(run.state.characters, path).size(), run.parameters, path);
+  check_fits(run.state.options, read_vocabulary(run.state.characters, path).size(), run.parameters,
+             path);
   return run;
 }
 

@@ -59,7 +59,8 @@ std::vector<Token> Vocabulary::encode(std::span<const char32_t> text,
     if (!token) {
       std::string character;
       append_utf8(character, c);
-      throw ValueError("text", source + ": the model does not know the character \"" + character + "\"");
+      throw ValueError("text",
+                       source + ": the model does not know the character \"" + character + "\"");
     }
     tokens.push_back(*token);
   }

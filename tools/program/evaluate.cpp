@@ -36,8 +36,8 @@ double held_out_loss(const nn::Gpt& model, std::span<const Token> text, std::int
   double sum = 0;
   std::int64_t counted = 0;
   for (std::int64_t i = 0; i < taken; i += batch) {
-    const auto part = std::span(starts).subspan(static_cast<std::size_t>(i),
-                                                static_cast<std::size_t>(std::min(batch, taken - i)));
+    const auto part = std::span(starts).subspan(
+        static_cast<std::size_t>(i), static_cast<std::size_t>(std::min(batch, taken - i)));
     sum += summed_loss(model, windows(text, part, length));
     counted += static_cast<std::int64_t>(part.size()) * length;
   }

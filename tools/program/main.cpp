@@ -1,5 +1,5 @@
 // The program `tapehead`. Exit code 0: done. 1: done, and the news is bad (cases that failed), or
-// something that should not happen did. 2: bad input, with one line on stderr that says what and where.
+// something unforeseen happened. 2: bad input, and one line on stderr says what and where.
 #include <tapehead/core/error.h>
 
 #include <algorithm>

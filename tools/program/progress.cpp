@@ -1,11 +1,11 @@
 #include "progress.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 namespace tapehead::program {
 namespace {

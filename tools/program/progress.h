@@ -30,8 +30,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Draws the bar, at most ten times a second, or prints a line, at most one in ten seconds; always
-  /// when this step is a milestone.
+  /// Draws the bar, at most ten times a second, or prints a line, at most one in ten seconds;
+  /// always when this step is a milestone.
   void show(const Status& status, bool milestone);
 
  private:

@@ -27,12 +27,13 @@ fs::path find_checkout() {
     if (is_checkout(folder)) return folder;
     if (folder == folder.parent_path()) break;
   }
-  throw IoError("text", "no checkout of the repository is here to train on; name files with --text");
+  throw IoError("text",
+                "no checkout of the repository is here to train on; name files with --text");
 }
 
 bool is_text(const fs::path& path) {
-  static constexpr std::array<std::string_view, 7> endings = {".h",   ".cpp",   ".md", ".txt",
-                                                              ".cmake", ".py", ".sh"};
+  static constexpr std::array<std::string_view, 7> endings = {".h",     ".cpp", ".md", ".txt",
+                                                              ".cmake", ".py",  ".sh"};
   return std::find(endings.begin(), endings.end(), path.extension().string()) != endings.end();
 }
 

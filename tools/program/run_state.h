@@ -18,12 +18,13 @@ struct RunState {
   };
 
   TrainOptions options;
-  std::string characters;       ///< the vocabulary, as one UTF-8 string
-  std::uint64_t checksum = 0;   ///< of the text
-  std::int64_t step = 0;        ///< steps done
-  std::optional<std::int64_t> total = {};  ///< length of the run; under --minutes once it is estimated
-  double seconds = 0;                      ///< spent so far
-  std::vector<double> losses = {};         ///< of every step
+  std::string characters;      ///< the vocabulary, as one UTF-8 string
+  std::uint64_t checksum = 0;  ///< of the text
+  std::int64_t step = 0;       ///< steps done
+  std::optional<std::int64_t> total =
+      {};                           ///< length of the run; under --minutes once it is estimated
+  double seconds = 0;               ///< spent so far
+  std::vector<double> losses = {};  ///< of every step
   std::vector<Evaluation> held_out = {};
 
   bool finished() const { return total && step >= *total; }

@@ -32,15 +32,16 @@ void run_sample(const SampleCommandOptions& options) {
 
 void add_sample(CLI::App& app) {
   const auto options = std::make_shared<SampleCommandOptions>();
-  CLI::App* command =
-      app.add_subcommand("sample",
-                         "Continues a prompt with a model that `tapehead train` saved.\n"
-                         "Example: tapehead sample --model tapehead-run --prompt 'Tensor ' --tokens 200");
+  CLI::App* command = app.add_subcommand(
+      "sample",
+      "Continues a prompt with a model that `tapehead train` saved.\n"
+      "Example: tapehead sample --model tapehead-run --prompt 'Tensor ' --tokens 200");
   command->add_option("--model", options->model, "Folder of the run")->required();
   command->add_option("--prompt", options->prompt, "Text to continue; without it, a new line");
   command->add_option("--tokens", options->tokens, "Characters to add")->capture_default_str();
-  command->add_option("--temperature", options->temperature,
-                      "Below 1 more likely, above 1 more varied, 0 always the likeliest")
+  command
+      ->add_option("--temperature", options->temperature,
+                   "Below 1 more likely, above 1 more varied, 0 always the likeliest")
       ->capture_default_str();
   command->add_option("--top-k", options->top_k, "Choose among the k likeliest characters only");
   command->add_option("--seed", options->seed, "Of the random choices")->capture_default_str();

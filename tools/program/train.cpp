@@ -39,7 +39,7 @@ std::string loss_text(double loss) {
   return text;
 }
 
-// ---- starting ------------------------------------------------------------------------------------
+// ---- starting -----------------------------------------------------------------------------------
 
 // What decides the losses stays as it was. Files may have moved, threads may change.
 void check_same_options(const TrainCommand& command, const TrainOptions& stored) {
@@ -80,27 +80,28 @@ void check_same_text(const Corpus& corpus, const RunState& state, const std::str
 }
 
 void print_model(const Trainer& trainer, const TrainOptions& options) {
-  std::cout << "model   " << format_count(trainer.model().parameter_count()) << " parameters: "
-            << options.layers << " layers, " << options.heads << " heads, dim " << options.dim
-            << ", context " << options.context << ", " << options.dtype << "; batch "
+  std::cout << "model   " << format_count(trainer.model().parameter_count())
+            << " parameters: " << options.layers << " layers, " << options.heads << " heads, dim "
+            << options.dim << ", context " << options.context << ", " << options.dtype << "; batch "
             << options.batch << std::endl;
 }
 
 double bigram_loss(const Corpus& corpus) {
   const double loss = Bigram(corpus.train, corpus.vocabulary.size()).loss(corpus.held_out);
-  std::cout << "bigram  held-out loss " << loss_text(loss)
-            << " nats a character: the mark to beat" << std::endl;
+  std::cout << "bigram  held-out loss " << loss_text(loss) << " nats a character: the mark to beat"
+            << std::endl;
   return loss;
 }
 
-// ---- ending --------------------------------------------------------------------------------------
+// ---- ending -------------------------------------------------------------------------------------
 
 void print_result(const Trainer& trainer, const Corpus& corpus, const TrainOptions& options,
                   double mark) {
   const double loss = held_out_loss(trainer.model(), corpus.held_out, options.batch);
-  std::cout << "\nheld-out loss " << loss_text(loss) << " nats a character over all held-out text: "
-            << loss_text(std::abs(mark - loss)) << (loss < mark ? " below" : " above")
-            << " the bigram model's " << loss_text(mark) << "\n";
+  std::cout << "\nheld-out loss " << loss_text(loss)
+            << " nats a character over all held-out text: " << loss_text(std::abs(mark - loss))
+            << (loss < mark ? " below" : " above") << " the bigram model's " << loss_text(mark)
+            << "\n";
   Generator generator(static_cast<std::uint64_t>(options.seed));
   std::cout << "\na sample:\n"
             << sample_text(trainer.model(), corpus.vocabulary, {}, sample_length,
@@ -112,10 +113,11 @@ void print_end(RunEnd end, const RunState& state, const std::string& folder) {
   if (end == RunEnd::interrupted)
     std::cout << "\ninterrupted: saved after step " << state.step << " in " << folder
               << "; --resume --out " << folder << " goes on from there\n";
-  if (end == RunEnd::out_of_time) std::cout << "\ntime is up: saved after step " << state.step << "\n";
+  if (end == RunEnd::out_of_time)
+    std::cout << "\ntime is up: saved after step " << state.step << "\n";
 }
 
-// ---- the command ---------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------
 
 void train(Trainer& trainer, const Corpus& corpus, const TrainCommand& command) {
   const TrainOptions options = trainer.state().options;
@@ -161,7 +163,8 @@ void run(const TrainCommand& command) {
 
 void add_options(CLI::App& sub, TrainCommand& command) {
   TrainOptions& o = command.options;
-  sub.add_option("--text", o.text, "UTF-8 files (default: this repository's sources and documents)");
+  sub.add_option("--text", o.text,
+                 "UTF-8 files (default: this repository's sources and documents)");
   sub.add_option("--layers", o.layers, "Transformer blocks")->capture_default_str();
   sub.add_option("--heads", o.heads, "Attention heads; they divide dim")->capture_default_str();
   sub.add_option("--dim", o.dim, "Features")->capture_default_str();

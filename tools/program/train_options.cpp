@@ -28,10 +28,11 @@ void require_positive(const char* option, T value) {
 }  // namespace
 
 json to_json(const TrainOptions& o) {
-  return {{"text", o.text},       {"layers", o.layers},   {"heads", o.heads}, {"dim", o.dim},
-          {"context", o.context}, {"batch", o.batch},     {"lr", o.lr},       {"seed", o.seed},
-          {"minutes", o.minutes}, {"threads", o.threads}, {"dtype", o.dtype},
-          {"steps", o.steps ? json(*o.steps) : json()}};
+  return {
+      {"text", o.text},       {"layers", o.layers},   {"heads", o.heads},
+      {"dim", o.dim},         {"context", o.context}, {"batch", o.batch},
+      {"lr", o.lr},           {"seed", o.seed},       {"minutes", o.minutes},
+      {"threads", o.threads}, {"dtype", o.dtype},     {"steps", o.steps ? json(*o.steps) : json()}};
 }
 
 TrainOptions train_options_from_json(const json& stored, const std::string& source) {
@@ -68,8 +69,8 @@ void check(const TrainOptions& o) {
   require(o.threads >= 0, "--threads " + text_of(o.threads) + ": it must not be negative");
   require(o.seed >= 0, "--seed " + text_of(o.seed) + ": it must not be negative");
   require(o.dtype == "f32" || o.dtype == "f64", "--dtype " + o.dtype + ": it must be f32 or f64");
-  require(o.dim % o.heads == 0, "--dim " + text_of(o.dim) + ": it must be a multiple of --heads " +
-                                    text_of(o.heads));
+  require(o.dim % o.heads == 0,
+          "--dim " + text_of(o.dim) + ": it must be a multiple of --heads " + text_of(o.heads));
 }
 
 DType floating_dtype(const TrainOptions& options) {

@@ -16,8 +16,8 @@ constexpr std::int64_t longest_warmup = 100;
 void check_lengths(const Corpus& corpus, const TrainOptions& options) {
   const auto train = static_cast<std::int64_t>(corpus.train.size());
   if (train <= options.context)
-    throw ValueError("train", "--context " + std::to_string(options.context) +
-                                  ": the text has " + std::to_string(train) +
+    throw ValueError("train", "--context " + std::to_string(options.context) + ": the text has " +
+                                  std::to_string(train) +
                                   " characters to learn from, fewer than the context and one more");
   if (corpus.held_out.size() < 2)
     throw ValueError("train", "the text is too short to hold two characters out");

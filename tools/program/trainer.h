@@ -16,8 +16,8 @@ namespace tapehead::program {
 
 class Trainer {
  public:
-  /// Draws the weights from the run's seed. `corpus` outlives the trainer. ValueError when its
-  /// training part is not longer than the context, or its held-out part has fewer than two characters.
+  /// Draws the weights from the run's seed. `corpus` outlives the trainer. ValueError when the part
+  /// to learn from is not longer than the context, or the other has fewer than two characters.
   Trainer(RunState state, const Corpus& corpus);
 
   /// One step; its loss, in nats a character, is the last of state().losses. With `graph` also what

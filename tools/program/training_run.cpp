@@ -19,9 +19,9 @@ constexpr std::int64_t least_interval = 10;
 constexpr std::int64_t windows_at_milestone = 32;
 constexpr double seconds_between_saves = 10;
 
-// The length of a run given in minutes is estimated from the pace of this part of it: long enough that
-// a moment in which the machine was busy does not decide. Not all of the rest goes into steps: some
-// is spent on milestones.
+// The length of a run given in minutes is estimated from the pace of this part of it: long enough
+// that a moment in which the machine was busy does not decide. Not all of the rest goes into steps:
+// some is spent on milestones.
 constexpr double timed_part = 0.2;
 constexpr std::int64_t least_timed_steps = 3;
 constexpr double part_for_steps = 0.93;
@@ -87,8 +87,8 @@ bool TrainingRun::is_milestone() const {
 }
 
 void TrainingRun::at_milestone() {
-  const double loss = held_out_loss(trainer_.model(), corpus_.held_out, state_.options.batch,
-                                    windows_at_milestone);
+  const double loss =
+      held_out_loss(trainer_.model(), corpus_.held_out, state_.options.batch, windows_at_milestone);
   state_.held_out.push_back({state_.step, loss});
   if (now_seconds() - last_save_ > seconds_between_saves) save();
 }

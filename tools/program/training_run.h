@@ -16,9 +16,9 @@ class TrainingRun {
   /// Saves into `folder`, which can be written to.
   TrainingRun(Trainer& trainer, const Corpus& corpus, std::filesystem::path folder);
 
-  /// Steps, measures the held-out loss and saves now and then, and at the end. Shows how it is doing
-  /// on stdout. After Ctrl-C it finishes the step and saves. The first step of a run is saved at
-  /// once, written to graph.json, and what its backward pass keeps is printed.
+  /// Steps, measures the held-out loss and saves now and then, and at the end. Shows how it is
+  /// doing on stdout. After Ctrl-C it finishes the step and saves. The first step of a run is saved
+  /// at once, written to graph.json, and what its backward pass keeps is printed.
   RunEnd run();
 
  private:

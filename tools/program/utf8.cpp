@@ -30,8 +30,8 @@ bool is_scalar_value(char32_t code_point) {
 [[noreturn]] void fail(std::string_view text, std::size_t at, const std::string& source) {
   std::array<char, 8> byte;
   std::snprintf(byte.data(), byte.size(), "0x%02x", static_cast<unsigned char>(text[at]));
-  throw ValueError("text", source + ": not UTF-8 at byte " + std::to_string(at) + " (" +
-                               byte.data() + ")");
+  throw ValueError("text",
+                   source + ": not UTF-8 at byte " + std::to_string(at) + " (" + byte.data() + ")");
 }
 
 }  // namespace
@@ -56,7 +56,9 @@ std::vector<char32_t> decode_utf8(std::string_view text, const std::string& sour
 }
 
 void append_utf8(std::string& text, char32_t code_point) {
-  const auto byte = [&](char32_t value) { text += static_cast<char>(static_cast<unsigned char>(value)); };
+  const auto byte = [&](char32_t value) {
+    text += static_cast<char>(static_cast<unsigned char>(value));
+  };
   const auto trail = [&](int shift) { byte(0x80 | (code_point >> shift & 0x3f)); };
   if (code_point < 0x80) {
     byte(code_point);
