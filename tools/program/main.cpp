@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <iostream>
 
-#include "blas_kernels.h"
 #include "cases_format.h"
 #include "command.h"
+#include "environment.h"
 
 namespace tapehead::program {
 namespace {
@@ -49,6 +49,6 @@ int run(int argc, const char* const* argv) {
 }  // namespace tapehead::program
 
 int main(int argc, char** argv) {
-  tapehead::program::use_kernels_of_this_cpu(argv);
+  tapehead::program::use_good_environment(argv);
   return tapehead::program::run(argc, argv);
 }

@@ -1,6 +1,7 @@
-#include "blas_kernels.h"
+#include "environment.h"
 
 #include <unistd.h>
+
 #include <cstdlib>
 #include <string_view>
 
@@ -10,14 +11,20 @@ extern "C" [[gnu::weak]] char* openblas_get_corename(void);
 namespace tapehead::program {
 namespace {
 
-constexpr const char* variable = "OPENBLAS_CORETYPE";
+constexpr const char* kernels_variable = "OPENBLAS_CORETYPE";
+constexpr const char* spin_variable = "GOMP_SPINCOUNT";
+constexpr const char* wait_variable = "OMP_WAIT_POLICY";
 
 // What OpenBLAS calls an x86-64 CPU that it does not know.
 constexpr std::string_view unknown_cpu = "Prescott";
 
+// Some tens of microseconds.
+constexpr const char* short_spin = "1000";
+
 // The name of kernels that run on this CPU; null when there are none to gain.
 const char* better_kernels() {
 #if defined(__x86_64__)
+  if (!openblas_get_corename || unknown_cpu != openblas_get_corename()) return nullptr;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
     return "SkylakeX";
@@ -28,12 +35,13 @@ const char* better_kernels() {
 
 }  // namespace
 
-void use_kernels_of_this_cpu(char* const* argv) {
-  if (!openblas_get_corename || unknown_cpu != openblas_get_corename()) return;
-  const char* const better = better_kernels();
-  if (!better || std::getenv(variable)) return;
-  setenv(variable, better, 1);
-  execv("/proc/self/exe", argv);  // when it fails, the process goes on with what it has
+void use_good_environment(char* const* argv) {
+  bool changed = false;
+  if (const char* kernels = better_kernels(); kernels && !std::getenv(kernels_variable))
+    changed = setenv(kernels_variable, kernels, 1) == 0;
+  if (!std::getenv(wait_variable) && !std::getenv(spin_variable))
+    changed = setenv(spin_variable, short_spin, 1) == 0 || changed;
+  if (changed) execv("/proc/self/exe", argv);  // if that fails, go on with what there is
 }
 
 }  // namespace tapehead::program

@@ -1,0 +1,17 @@
+// What the libraries below the program read from the environment when they are loaded.
+#pragma once
+
+namespace tapehead::program {
+
+/// Starts the process again, and does not return, if a variable should be set that is not. What the
+/// user has set stays.
+///
+/// OPENBLAS_CORETYPE: an OpenBLAS older than the CPU (Debian 12's, on an Intel CPU of 2023) takes
+/// it for the oldest that it knows, and matrix products are eight times slower than they need be.
+///
+/// GOMP_SPINCOUNT: by default a thread of GCC's OpenMP that waits for the others spins for
+/// milliseconds, and when another process wants its core, training is ten times slower. A short
+/// spin bridges the gap between two operations and then gives the core up.
+void use_good_environment(char* const* argv);
+
+}  // namespace tapehead::program
