@@ -207,20 +207,34 @@ void softmax(const View& x, const View& y, std::int64_t dim, bool zero_empty) {
   });
 }
 
-void softmax_backward(const View& g, const View& y, const View& dx, std::int64_t dim) {
+namespace {
+
+// The gradient of lines along `dim`: rows(g, y, dx, ...) where they lie in unit steps, else
+// columns(g, y, dx, ...).
+template <class Rows, class Columns>
+void gradient_along_dim(const View& g, const View& y, const View& dx, std::int64_t dim, Rows rows,
+                        Columns columns) {
   visit_floating(g.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *from = g.as<const T>(), *result = y.as<const T>();
     T* to = dx.as<T>();
     along_dim(
         g, dim,
-        [=](std::int64_t at, std::int64_t rows, std::int64_t n) {
-          softmax_backward_rows(from + at, result + at, to + at, rows, n);
+        [=](std::int64_t at, std::int64_t count, std::int64_t n) {
+          rows(from + at, result + at, to + at, count, n);
         },
         [=](std::int64_t at, std::int64_t n, std::int64_t step, std::int64_t width) {
-          softmax_backward_columns(from + at, result + at, to + at, n, step, width);
+          columns(from + at, result + at, to + at, n, step, width);
         });
   });
+}
+
+}  // namespace
+
+void softmax_backward(const View& g, const View& y, const View& dx, std::int64_t dim) {
+  gradient_along_dim(
+      g, y, dx, dim, [](auto... line) { softmax_backward_rows(line...); },
+      [](auto... line) { softmax_backward_columns(line...); });
 }
 
 void log_softmax(const View& x, const View& y, std::int64_t dim) {
@@ -240,19 +254,9 @@ void log_softmax(const View& x, const View& y, std::int64_t dim) {
 }
 
 void log_softmax_backward(const View& g, const View& y, const View& dx, std::int64_t dim) {
-  visit_floating(g.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const T *from = g.as<const T>(), *result = y.as<const T>();
-    T* to = dx.as<T>();
-    along_dim(
-        g, dim,
-        [=](std::int64_t at, std::int64_t rows, std::int64_t n) {
-          log_softmax_backward_rows(from + at, result + at, to + at, rows, n);
-        },
-        [=](std::int64_t at, std::int64_t n, std::int64_t step, std::int64_t width) {
-          log_softmax_backward_columns(from + at, result + at, to + at, n, step, width);
-        });
-  });
+  gradient_along_dim(
+      g, y, dx, dim, [](auto... line) { log_softmax_backward_rows(line...); },
+      [](auto... line) { log_softmax_backward_columns(line...); });
 }
 
 }  // namespace tapehead::kernels
