@@ -11,5 +11,6 @@ namespace tapehead::program {
 void add_train(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_cases(CLI::App& app, int& exit_code);
+void add_lecture(CLI::App& app, int& exit_code);
 
 }  // namespace tapehead::program

@@ -29,6 +29,7 @@ int run(int argc, const char* const* argv) {
   add_train(app);
   add_sample(app);
   add_cases(app, exit_code);
+  add_lecture(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {
