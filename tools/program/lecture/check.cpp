@@ -55,20 +55,37 @@ void Group::add(std::string name, Quote lecture, double ours, Bound bound, std::
   checks.push_back({std::move(name), std::move(lecture), ours, bound, std::move(note)});
 }
 
+namespace {
+
+std::string rounded(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return text;
+}
+
+// With as many digits as it takes to tell the ends apart.
+std::string interval(double low, double high) {
+  int digits = 3;
+  while (digits < 9 && std::abs(std::atof(rounded(low, digits).c_str()) - low) +
+                               std::abs(std::atof(rounded(high, digits).c_str()) - high) >
+                           0.1 * (high - low))
+    ++digits;
+  return rounded(low, digits) + " .. " + rounded(high, digits);
+}
+
+}  // namespace
+
 std::string to_string(const Bound& bound) {
-  if (bound.on == Bound::On::lecture)
-    return "spread " + format(bound.low) + " .. " + format(bound.high);
+  if (bound.on == Bound::On::lecture) return "spread " + interval(bound.low, bound.high);
   if (bound.low == bound.high) return "= " + format(bound.low);
   if (bound.low == -infinity) return "<= " + format(bound.high);
   if (bound.high == infinity) return ">= " + format(bound.low);
-  return format(bound.low) + " .. " + format(bound.high);
+  return interval(bound.low, bound.high);
 }
 
 std::string format(double value) {
-  char text[32];
   const bool whole = std::abs(value) < 1e9 && value == std::floor(value);
-  std::snprintf(text, sizeof text, whole ? "%.0f" : "%.4g", value);
-  return text;
+  return whole ? std::to_string(std::llround(value)) : rounded(value, 4);
 }
 
 }  // namespace tapehead::program::lecture

@@ -43,11 +43,11 @@ void masks(Group& group, Generator& generator) {
   };
   const Tensor x = randn({6, 4}, f64, generator);
   const Tensor row_sums = sum(tril(softmax(head.scores(x), -1)), {-1});
-  group.add("3.1 mask before softmax: change by the future", "0", leak(masked_before, generator),
+  group.add("3.1 mask before softmax: change by future", "0", leak(masked_before, generator),
             exactly(0));
-  group.add("3.1 mask after softmax: change by the future", "leaks", leak(masked_after, generator),
+  group.add("3.1 mask after softmax: change by future", "leaks", leak(masked_after, generator),
             at_least(1e-3), "through the denominator, which still holds exp(S_ij) of the future");
-  group.add("3.1 mask after softmax: smallest sum of a row", "not 1", amin(row_sums).item(),
+  group.add("3.1 mask after softmax: smallest row sum", "not 1", amin(row_sums).item(),
             at_most(0.9));
 
   const auto error_of_both = [&] {
@@ -59,7 +59,7 @@ void masks(Group& group, Generator& generator) {
     }
     return 0;
   };
-  group.add("A.1 a mask together with is_causal is an error", "error", error_of_both(), exactly(1));
+  group.add("A.1 a mask together with is_causal throws", "error", error_of_both(), exactly(1));
   const Tensor last = narrow(x, 0, 5, 1);
   const Tensor decoded = nn::scaled_dot_product_attention(last, x, x, {}, {.is_causal = true});
   group.add("A.1 is_causal, L 1, S 6: |y - first value|", "sees 1 key",
@@ -106,7 +106,7 @@ void circuits(Group& group, Generator& generator) {
   const nn::MultiHeadAttention attention(
       {.embed_dim = d, .num_heads = heads, .bias = false, .dtype = f64}, generator);
   const Tensor x = randn({T, d}, f64, generator);
-  group.add("4.5 MHA against the sum of QK and OV circuits", "equal",
+  group.add("4.5 MHA against its sum of circuits", "equal",
             relative_difference(sum_of_circuits(attention, x), attention(x)), at_most(1e-14));
 
   const Head head = random_head(d, d_k, generator);
@@ -117,9 +117,9 @@ void circuits(Group& group, Generator& generator) {
   const Head other{matmul(head.w_q, R), matmul(head.w_k, transposed(inverse)), head.w_v};
   group.add("4.5 (W_Q R, W_K R^-T): scores", "equal",
             relative_difference(other.scores(x), head.scores(x)), at_most(1e-13));
-  group.add("4.5 (W_Q R, W_K R^-T): |W_Q R - W_Q| / |W_Q|", "another W_Q",
+  group.add("4.5 |W_Q R - W_Q| / |W_Q| meanwhile", "another W_Q",
             relative_difference(other.w_q, head.w_q), at_least(0.1));
-  group.add("1.4 rank of a head's scores, T 10, d 8, d_k 2", "2",
+  group.add("1.4 rank of scores, T 10, d 8, d_k 2", "2",
             static_cast<double>(numerical_rank(head.scores(x))), at_most(d_k));
   const Head wide = random_head(d, d, generator);
   group.add("1.4 the same with d_k 8", "8", static_cast<double>(numerical_rank(wide.scores(x))),
@@ -134,9 +134,11 @@ void einsums(Group& group, Generator& generator) {
   const Tensor q = randn({2, 3, 5, 4}, f64, generator), k = randn({2, 3, 6, 4}, f64, generator);
   const Tensor v = randn({2, 3, 6, 7}, f64, generator);
   const Tensor S = einsum("bhqd,bhkd->bhqk", {q, k}), y = einsum("bhqk,bhkd->bhqd", {S, v});
-  group.add("A.6 einsum bhqd,bhkd->bhqk against q k^T", "equal",
-            relative_difference(S, matmul(q, transposed(k))), at_most(1e-15));
-  group.add("A.6 einsum bhqk,bhkd->bhqd against A v", "equal", relative_difference(y, matmul(S, v)),
+  const Tensor qk = sum(unsqueeze(q, -2) * unsqueeze(k, -3), {-1});
+  const Tensor Sv = sum(unsqueeze(S, -1) * unsqueeze(v, -3), {-2});
+  group.add("A.6 einsum bhqd,bhkd->bhqk against sums", "equal", relative_difference(S, qk),
+            at_most(1e-15));
+  group.add("A.6 einsum bhqk,bhkd->bhqd against sums", "equal", relative_difference(y, Sv),
             at_most(1e-15));
 }
 
@@ -219,7 +221,7 @@ void decoding(Group& group, Generator& generator) {
                            std::int64_t expected) {
     group.add(name, formula, static_cast<double>(flops), exactly(static_cast<double>(expected)));
   };
-  counted("5.4 no cache, step t = 32: 8td^2 + 4t^2d", "O(td^2+t^2d)", naive.last_step,
+  counted("5.4 no cache, step t 32: 8td^2 + 4t^2d", "O(td^2+t^2d)", naive.last_step,
           8 * n * d * d + 4 * n * n * d);
   counted("5.4 cache, step t = 32: 8d^2 + 4td", "O(d^2+td)", cached.last_step,
           8 * d * d + 4 * n * d);

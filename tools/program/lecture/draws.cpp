@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace tapehead::program::lecture {
 
@@ -36,25 +37,39 @@ std::vector<std::vector<double>> values_of(const Experiment& experiment, int fir
   return values;
 }
 
+// Mean and standard deviation of the medians, one a repeat.
+void measure_spread(const std::vector<double>& medians, Draws& draws) {
+  const auto count = static_cast<double>(medians.size());
+  draws.mean = std::accumulate(medians.begin(), medians.end(), 0.0) / count;
+  double squares = 0;
+  for (const double m : medians) squares += (m - draws.mean) * (m - draws.mean);
+  draws.deviation = std::sqrt(squares / (count - 1));
+}
+
 }  // namespace
 
-std::vector<Draws> draw(int repeats, const Experiment& experiment) {
+std::vector<Draws> draw(const Experiment& experiment) {
   std::vector<Draws> all;
-  for (const std::vector<double>& values : values_of(experiment, 0)) {
-    const double m = median(values);
-    all.push_back({.median = m, .largest = largest(values), .low = m, .high = m});
-  }
-  for (int repeat = 1; repeat < repeats; ++repeat) {
-    const auto values = values_of(experiment, repeat * seeds);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const double m = median(values[i]);
-      all[i].low = std::min(all[i].low, m);
-      all[i].high = std::max(all[i].high, m);
-    }
-  }
+  for (const std::vector<double>& values : values_of(experiment, 0))
+    all.push_back({.median = median(values), .largest = largest(values)});
   return all;
 }
 
-Bound spread(const Draws& draws) { return spread(draws.low, draws.high); }
+std::vector<Draws> draw(int repeats, const Experiment& experiment) {
+  std::vector<Draws> all = draw(experiment);
+  std::vector<std::vector<double>> medians(all.size());  // of each figure
+  for (std::size_t i = 0; i < all.size(); ++i) medians[i] = {all[i].median};
+  for (int repeat = 1; repeat < repeats; ++repeat) {
+    const auto values = values_of(experiment, repeat * seeds);
+    for (std::size_t i = 0; i < values.size(); ++i) medians[i].push_back(median(values[i]));
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) measure_spread(medians[i], all[i]);
+  return all;
+}
+
+Bound spread(const Draws& draws) {
+  const double reach = 3 * draws.deviation;
+  return spread(draws.mean - reach, draws.mean + reach);
+}
 
 }  // namespace tapehead::program::lecture

@@ -34,8 +34,9 @@ constexpr Entry entries[] = {
 }  // namespace
 
 std::vector<Group> lecture_checks(const LectureOptions& options) {
-  if (options.repeats < 1)
-    throw ValueError("lecture", "repeats " + std::to_string(options.repeats) + ": at least 1");
+  if (options.repeats < 2)
+    throw ValueError("lecture",
+                     "repeats " + std::to_string(options.repeats) + ": at least 2, for a spread");
   std::vector<Group> groups;
   for (const Entry& entry : entries)
     if (options.only.empty() || options.only == entry.id)

@@ -18,7 +18,7 @@ struct LectureOptions {
   bool json = false;
 };
 
-/// The groups in order. ValueError: no group has the id `only`, or repeats < 1.
+/// The groups in order. ValueError: no group has the id `only`, or repeats < 2.
 std::vector<Group> lecture_checks(const LectureOptions& options);
 
 /// Prints the checks as a table or as JSON. Returns the exit code: 0 if all pass, else 1.

@@ -11,7 +11,7 @@ namespace {
 void print_row(std::ostream& out, const char* verdict, const std::string& name,
                const std::string& lecture, const std::string& ours, const std::string& bound) {
   char line[256];
-  std::snprintf(line, sizeof line, "%-4s %-49s %-12s %-10s %s\n", verdict, name.c_str(),
+  std::snprintf(line, sizeof line, "%-4s %-43s %-12s %-9s %s\n", verdict, name.c_str(),
                 lecture.c_str(), ours.c_str(), bound.c_str());
   out << line;
 }
@@ -29,8 +29,10 @@ void print(std::ostream& out, const Group& group) {
 }  // namespace
 
 void print_table(std::ostream& out, const std::vector<Group>& groups) {
-  out << "spread: the lowest and highest of our medians over 20 seeds; the lecture's figure must\n"
-         "lie between them, give or take its rounding. Other bounds hold ours.\n\n";
+  out << "spread: three standard deviations of our medians over 20 seeds to either side of their "
+         "mean,\n"
+         "where the lecture's figure must lie, give or take its rounding. Other bounds hold "
+         "ours.\n\n";
   print_row(out, "", "", "lecture", "ours", "bound");
   for (const Group& group : groups) print(out, group);
   const Count total = count(groups);

@@ -54,7 +54,7 @@ constexpr std::size_t quoted_layers[] = {0, 1, 2, 3, 4, 8, 12};
 constexpr Row table[] = {
     {alone,
      "attention alone",
-     {"0.98", "0.76", "2.1e-2", "2.2e-7", "4.1e-16", "machine precision", "machine precision"}},
+     {"0.98", "0.76", "2.1e-2", "2.2e-7", "4.1e-16", "machine eps", "machine eps"}},
     {residual, "with residual", {"0.98", "0.97", "0.95", "0.90", "0.83", "0.47", "0.18"}},
     {residual_norm,
      "residual + LayerNorm",
@@ -96,17 +96,16 @@ Group rank_collapse(int repeats) {
   double after = 0;
   for (std::size_t layer = collapsed; layer <= layers; ++layer)
     after = std::max(after, drawn[figure(alone, layer)].median);
-  group.add("attention alone, largest of layers 4 to 12", "machine precision", after,
-            at_most(rounding));
+  group.add("attention alone, any of layers 4 to 12", "machine eps", after, at_most(rounding));
   const auto exponent = [&](std::size_t layer) {
     return std::log(drawn[figure(alone, layer)].median);
   };
-  group.add("alone: exponent of layer 3 over that of layer 2", "at least doubles",
-            exponent(3) / exponent(2), at_least(2));
-  group.add("alone: exponent of layer 4 over that of layer 3", "at least doubles",
-            exponent(4) / exponent(3), at_least(2), "layer 4 is cut off by rounding");
-  group.add("residual: slowest fall from layer to layer", "slow decay",
-            slowest_fall(residual, drawn), at_most(1));
+  group.add("exponent of layer 3 over that of layer 2", "doubles", exponent(3) / exponent(2),
+            at_least(2));
+  group.add("exponent of layer 4 over that of layer 3", "doubles", exponent(4) / exponent(3),
+            at_least(2), "layer 4 is cut off by rounding");
+  group.add("residual: slowest fall of a layer", "slow decay", slowest_fall(residual, drawn),
+            at_most(1));
   group.add("residual + LayerNorm: slowest fall", "slow decay", slowest_fall(residual_norm, drawn),
             at_most(1));
   return group;

@@ -16,9 +16,9 @@
 
 namespace tapehead::program::lecture {
 
-Group convex_hull(int repeats) {
+Group convex_hull(int) {
   constexpr std::int64_t T = 20, d = 16;
-  const std::vector<Draws> drawn = draw(repeats, [](Generator& generator) {
+  const std::vector<Draws> drawn = draw([](Generator& generator) {
     const Tensor x = randn({T, d}, f64, generator);
     const Head head = random_head(d, d, generator);
     const Tensor v = matmul(x, head.w_v), y = head(x), A = head.weights(x);
@@ -30,8 +30,8 @@ Group convex_hull(int repeats) {
               "The output lies in the convex hull of the values (section 2.2)",
               "T 20, d 16; the largest of 20 seeds",
               {}};
-  group.add("how far a y_ik leaves [min_j v_jk, max_j v_jk]", "<= 0", drawn[0].largest,
-            at_most(1e-15), "the bound allows for rounding of the sum");
+  group.add("y_ik outside [min_j v_jk, max_j v_jk] by", "<= 0", drawn[0].largest, at_most(1e-15),
+            "the bound allows for rounding of the sum");
   group.add("minus the smallest weight", "<= 0", drawn[1].largest, at_most(0));
   group.add("|sum of a row's weights - 1|", "0", drawn[2].largest, at_most(1e-15));
   return group;

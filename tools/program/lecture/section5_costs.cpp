@@ -31,30 +31,32 @@ std::int64_t parameter_count(std::int64_t d, std::int64_t heads) {
 }
 
 // What the graph of causal self-attention on one sequence counts.
-struct Flops {
-  std::int64_t projections = 0;  // Q, K, V and W_O
-  std::int64_t attention = 0;    // Q K^T and A V
-  std::int64_t others = 0;
-  std::int64_t total() const { return projections + attention + others; }
-  double share() const {
-    return 100 * static_cast<double>(attention) / static_cast<double>(total());
-  }
+struct Counts {
+  std::int64_t projections = 0;  // floating-point operations of Q, K, V and W_O
+  std::int64_t attention = 0;    // of Q K^T and A V
+  std::int64_t others = 0;       // of all else
+  std::int64_t elementwise = 0;  // elements that mask and softmax write, which are counted apart
+  std::int64_t flops() const { return projections + attention + others; }
 };
 
-Flops flops_of_attention(std::int64_t d, std::int64_t heads, std::int64_t T) {
+Counts count_attention(std::int64_t d, std::int64_t heads, std::int64_t T) {
   const DryRun dry;
   Generator generator;
   const nn::MultiHeadAttention attention({.embed_dim = d, .num_heads = heads}, generator);
   const Tensor x = randn({1, T, d}, DType::f32, generator);
   Tape tape;
   const Tensor y = attention(x, nn::Mask::causal());
-  Flops flops;
-  for (const Graph::Node& node : tape.graph().nodes) {
-    if (node.operation == "linear") flops.projections += node.flops;
-    else if (node.operation == "matmul") flops.attention += node.flops;
-    else flops.others += node.flops;
+  const Graph graph = tape.graph();
+  Counts counts;
+  for (const Graph::Node& node : graph.nodes) {
+    const Shape& output = graph.values[static_cast<std::size_t>(node.output)].shape;
+    if (node.operation == "linear") counts.projections += node.flops;
+    else if (node.operation == "matmul") counts.attention += node.flops;
+    else counts.others += node.flops;
+    if (node.operation == "masked_fill" || node.operation == "softmax")
+      counts.elementwise += numel(output);
   }
-  return flops;
+  return counts;
 }
 
 struct Share {
@@ -78,25 +80,27 @@ Group parameters_and_flops(int) {
     group.add("parameters, d 768, " + std::to_string(heads) + " heads: 4 d^2 + 4 d", "2362368",
               static_cast<double>(parameter_count(d, heads)), exactly(4 * d * d + 4 * d));
   }
-  for (const auto& [d, heads, T, percent] : shares)
-    group.add("share of Q K^T and A V, " + sizes(d, T) + ", %", percent,
-              flops_of_attention(d, heads, T).share(), rounds_to(percent));
-  Flops off;  // summed over the table
+  Counts off;  // from the formulas, summed over the table
   for (const auto& [d, heads, T, percent] : shares) {
-    const Flops counted = flops_of_attention(d, heads, T);
-    off.projections += std::abs(counted.projections - 8 * T * d * d);
-    off.attention += std::abs(counted.attention - 4 * T * T * d);
-    off.others += counted.others;
+    const Counts counts = count_attention(d, heads, T);
+    const double share =
+        100 * static_cast<double>(counts.attention) / static_cast<double>(counts.flops());
+    group.add("share of Q K^T and A V, " + sizes(d, T) + ", %", percent, share, rounds_to(percent));
+    off.projections += std::abs(counts.projections - 8 * T * d * d);
+    off.attention += std::abs(counts.attention - 4 * T * T * d);
+    off.others += counts.others;
+    off.elementwise += std::abs(counts.elementwise - 2 * heads * T * T);
   }
   const auto exact = [&](const char* name, std::int64_t difference, const char* note = "") {
     group.add(name, "0", static_cast<double>(difference), exactly(0), note);
   };
   exact("projections, counted - 8 T d^2", off.projections);
   exact("attention, counted - 4 T^2 d", off.attention, "all T^2 positions, the hidden ones too");
-  exact("counted in other operations", off.others,
-        "masks, softmax and sums are elementwise work and no part of these counts");
+  exact("counted in other operations", off.others);
+  exact("elements of mask and softmax - 2 h T^2", off.elementwise,
+        "elementwise work is counted apart: it is in none of the figures above");
   exact("12 heads - 1 head, d 768, T 512",
-        flops_of_attention(768, 12, 512).total() - flops_of_attention(768, 1, 512).total());
+        count_attention(768, 12, 512).flops() - count_attention(768, 1, 512).flops());
   return group;
 }
 
@@ -160,10 +164,11 @@ Group memory(int) {
        "64.00",
        "2048"},
   };
-  Group group{"10",
-              "Memory of the weights A that the backward pass keeps (section 5.2)",
-              "nn::Gpt in dry runs; the run counts f32 elements, the lecture 2 bytes each (bf16)",
-              {}};
+  Group group{
+      "10",
+      "Memory of the weights A that the backward pass keeps (section 5.2)",
+      "nn::Gpt in dry runs in f32; the lecture counts bf16, which is 2 bytes of each 4 listed",
+      {}};
   reset_peak();
   const std::int64_t before = memory_stats().peak;
   const auto start = std::chrono::steady_clock::now();
@@ -173,7 +178,7 @@ Group memory(int) {
     const auto layers = static_cast<double>(options.layers);
     group.add(std::string(name) + ": GiB a layer", per_layer, total / layers, rounds_to(per_layer));
     group.add(std::string(name) + ": GiB", all_layers, total, rounds_to(all_layers));
-    group.add(std::string(name) + ": tensors (B, h, T, T) saved a layer", "1",
+    group.add(std::string(name) + ": saved a layer", "1",
               static_cast<double>(saved.tensors) / layers, exactly(1));
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
