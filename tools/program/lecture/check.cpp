@@ -1,10 +1,10 @@
 #include "check.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <string_view>
 
 namespace tapehead::program::lecture {
 

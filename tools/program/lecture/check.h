@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tapehead::program::lecture {
@@ -38,7 +37,7 @@ struct Check {
   Quote lecture;
   double ours;
   Bound bound;
-  std::string note;
+  std::string note = {};
 
   bool passed() const;
 };
@@ -48,7 +47,7 @@ struct Group {
   std::string id;       ///< "1" to "12", or "self-test"
   std::string title;    ///< what is checked, and the lecture's section
   std::string setting;  ///< the sizes, and what is drawn
-  std::vector<Check> checks;
+  std::vector<Check> checks = {};
 
   void add(std::string name, Quote lecture, double ours, Bound bound, std::string note = {});
 };

@@ -221,10 +221,9 @@ void decoding(Group& group, Generator& generator) {
                            std::int64_t expected) {
     group.add(name, formula, static_cast<double>(flops), exactly(static_cast<double>(expected)));
   };
-  counted("5.4 no cache, step t 32: 8td^2 + 4t^2d", "O(td^2+t^2d)", naive.last_step,
+  counted("5.4 no cache, step 32: 8td^2 + 4t^2d", "O(td^2+t^2d)", naive.last_step,
           8 * n * d * d + 4 * n * n * d);
-  counted("5.4 cache, step t = 32: 8d^2 + 4td", "O(d^2+td)", cached.last_step,
-          8 * d * d + 4 * n * d);
+  counted("5.4 cache, step 32: 8d^2 + 4td", "O(d^2+td)", cached.last_step, 8 * d * d + 4 * n * d);
   std::int64_t all_naive = 0, all_cached = 0;
   for (std::int64_t t = 1; t <= n; ++t) {
     all_naive += 8 * t * d * d + 4 * t * t * d;
@@ -241,10 +240,8 @@ void decoding(Group& group, Generator& generator) {
 }  // namespace
 
 Group claims_without_figures(int) {
-  Group group{"12",
-              "What the text claims without a figure",
-              "the lecture's section stands before each; decoding has d 16, 4 heads",
-              {}};
+  Group group{"12", "What the text claims without a figure",
+              "the lecture's section stands before each; decoding has d 16, 4 heads"};
   Generator generator(12);
   masks(group, generator);
   circuits(group, generator);

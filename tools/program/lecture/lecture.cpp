@@ -54,10 +54,13 @@ Count count(const std::vector<Group>& groups) {
   return count;
 }
 
-int run_lecture(const LectureOptions& options) {
-  const std::vector<Group> groups = lecture_checks(options);
-  options.json ? print_json(std::cout, groups) : print_table(std::cout, groups);
+int report(std::ostream& out, const std::vector<Group>& groups, bool json) {
+  json ? print_json(out, groups) : print_table(out, groups);
   return count(groups).failed == 0 ? 0 : 1;
+}
+
+int run_lecture(const LectureOptions& options) {
+  return report(std::cout, lecture_checks(options), options.json);
 }
 
 }  // namespace tapehead::program::lecture

@@ -21,8 +21,11 @@ struct LectureOptions {
 /// The groups in order. ValueError: no group has the id `only`, or repeats < 2.
 std::vector<Group> lecture_checks(const LectureOptions& options);
 
-/// Prints the checks as a table or as JSON. Returns the exit code: 0 if all pass, else 1.
+/// Computes the checks and prints them to standard output. Returns the exit code, as report().
 int run_lecture(const LectureOptions& options);
+
+/// Prints the checks as a table or as JSON. Returns the exit code: 0 if all pass, else 1.
+int report(std::ostream& out, const std::vector<Group>& groups, bool json);
 
 /// A heading for each group, a line for each figure, and "N passed, N failed".
 void print_table(std::ostream& out, const std::vector<Group>& groups);

@@ -11,7 +11,7 @@ namespace {
 void print_row(std::ostream& out, const char* verdict, const std::string& name,
                const std::string& lecture, const std::string& ours, const std::string& bound) {
   char line[256];
-  std::snprintf(line, sizeof line, "%-4s %-43s %-12s %-9s %s\n", verdict, name.c_str(),
+  std::snprintf(line, sizeof line, "%-4s %-43s %-12s %-10s %s\n", verdict, name.c_str(),
                 lecture.c_str(), ours.c_str(), bound.c_str());
   out << line;
 }

@@ -40,13 +40,11 @@ Group projections_break_symmetry(int repeats) {
     return std::vector<double>{looking_at_themselves(plain), looking_at_themselves(projected),
                                asymmetry(plain), asymmetry(projected)};
   });
-  Group group{"1",
-              "Projections break symmetry (section 1.4)",
-              "20 words, d 128, d_k 32, X from N(0, 1), projections from N(0, 1/d)",
-              {}};
+  Group group{"1", "Projections break symmetry (section 1.4)",
+              "20 words, d 128, d_k 32, X from N(0, 1), projections from N(0, 1/d)"};
   group.add("words that look at themselves, S = X X^T, %", "100", drawn[0].median, exactly(100));
   group.add("words that look at themselves, projected, %", "0", drawn[1].median, spread(drawn[1]),
-            "by chance it is 1 word in 20, that is 5 %: the lecture's draw was a lucky one");
+            "chance alone gives 1 word in 20, 5 %: whether a draw shows none is luck");
   group.add("|S - S^T| / |S|, S = X X^T", "0", drawn[2].largest, at_most(1e-15));
   group.add("|S - S^T| / |S|, projected", "1.36", drawn[3].median, spread(drawn[3]));
   return group;
@@ -65,10 +63,8 @@ Group permutation_equivariance(int repeats) {
     };
     return std::vector<double>{error({}), error(nn::Mask::causal())};
   });
-  Group group{"2",
-              "Permutation equivariance: f(PX) = P f(X) (section 1.5)",
-              "T 20, d 32, X from N(0, 1), projections from N(0, 1/d), P a random order",
-              {}};
+  Group group{"2", "Permutation equivariance: f(PX) = P f(X) (section 1.5)",
+              "T 20, d 32, X from N(0, 1), projections from N(0, 1/d), P a random order"};
   group.add("largest |f(PX) - P f(X)|", "6.7e-16", drawn[0].largest, at_most(1e-14),
             "the largest of 20 seeds; rounding, since sums are taken in another order");
   group.add("the same under the causal mask", "2.89", drawn[1].median, spread(drawn[1]));

@@ -88,10 +88,8 @@ double slowest_fall(Variant variant, const std::vector<Draws>& drawn) {
 
 Group rank_collapse(int repeats) {
   const std::vector<Draws> drawn = draw(repeats, stack_layers);
-  Group group{"4",
-              "Rank collapse: |X - 1 mean(x)^T| / |X| by layer (section 2.2)",
-              "T 32, d 64, one head, X from N(0, 1), projections from N(0, 1/d), no W_O",
-              {}};
+  Group group{"4", "Rank collapse: |X - 1 mean(x)^T| / |X| by layer (section 2.2)",
+              "T 32, d 64, one head, X from N(0, 1), projections from N(0, 1/d), no W_O"};
   for (const Row& row : table) add_row(group, row, drawn);
   double after = 0;
   for (std::size_t layer = collapsed; layer <= layers; ++layer)

@@ -10,6 +10,7 @@
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
+#include <tapehead/ops/softmax.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,10 +27,8 @@ Group convex_hull(int) {
     return std::vector<double>{std::max(above, below), -amin(A).item(),
                                largest(sum(A, {-1}) - 1.0)};
   });
-  Group group{"3",
-              "The output lies in the convex hull of the values (section 2.2)",
-              "T 20, d 16; the largest of 20 seeds",
-              {}};
+  Group group{"3", "The output lies in the convex hull of the values (section 2.2)",
+              "T 20, d 16; the largest of 20 seeds"};
   group.add("y_ik outside [min_j v_jk, max_j v_jk] by", "<= 0", drawn[0].largest, at_most(1e-15),
             "the bound allows for rounding of the sum");
   group.add("minus the smallest weight", "<= 0", drawn[1].largest, at_most(0));
@@ -63,13 +62,11 @@ Group initial_attention(int repeats) {
     const nn::MultiHeadAttention attention({.embed_dim = d, .num_heads = heads}, generator);
     const Tensor x = randn({T, d}, DType::f32, generator);
     const Tensor S = scores_of(attention, x);
-    const Tensor A = attention.with_weights(x, x, x, {}, nn::HeadWeights::per_head).weights;
+    const Tensor A = softmax(S, -1);
     return std::vector<double>{tapehead::std(S).item(), mean(amax(A, {-1})).item(), entropy(A)};
   });
-  Group group{"11",
-              "Attention just initialised is nearly uniform (section 2.1)",
-              "d 512, 8 heads, T 128, X from N(0, 1), projections as torch.nn.Linear's, in f32",
-              {}};
+  Group group{"11", "Attention just initialised is nearly uniform (section 2.1)",
+              "d 512, 8 heads, T 128, X from N(0, 1), projections as torch.nn.Linear's, in f32"};
   group.add("standard deviation of the scores", "0.333", drawn[0].median, spread(drawn[0]));
   group.add("largest weight of a row, mean", "0.018", drawn[1].median, spread(drawn[1]));
   group.add("weight if uniform, 1 / T", "0.008", 1.0 / T, rounds_to("0.008"));

@@ -75,10 +75,8 @@ Group gradient_isolation(int repeats) {
                                of_the_future(sensitivity(with, x)),
                                gradient_of_the_future(head, x, dy, causal)};
   });
-  Group group{"6",
-              "The causal mask isolates gradients: |dy_t / dx_s| for s > t (section 3.1)",
-              "T 6, d 5, Frobenius norms of the blocks by differences",
-              {}};
+  Group group{"6", "The causal mask isolates gradients: |dy_t / dx_s| for s > t (section 3.1)",
+              "T 6, d 5, Frobenius norms of the blocks by differences"};
   group.add("largest without a mask", "1.1", drawn[0].median, spread(drawn[0]));
   group.add("largest under the causal mask", "0", drawn[1].largest, exactly(0));
   group.add("the same by the tape", "0", drawn[2].largest, exactly(0));
@@ -172,10 +170,8 @@ Group left_padding(int) {
   Generator generator(7);
   const LeftPadded input(generator);
   const nn::Mask& mask = input.mask;
-  Group group{"7",
-              "Left padding under a causal mask (section 3.4)",
-              "pad pad A B C, d 4, all from N(0, 1); dY is 0 at the pads",
-              {}};
+  Group group{"7", "Left padding under a causal mask (section 3.4)",
+              "pad pad A B C, d 4, all from N(0, 1); dY is 0 at the pads"};
 
   const Tensor visible = sum(to(logical_not(mask.hidden({T, T})), f64), {-1});
   const char* counts[] = {"0", "0", "1", "2", "3"};

@@ -74,10 +74,8 @@ Group one_head_or_two(int repeats) {
   const auto drawn = draw(repeats, [](Generator& generator) { return errors(32, generator); });
   const auto many = draw([](Generator& generator) { return errors(600, generator); });
   Group group{
-      "8",
-      "One head against two (section 4.1)",
-      "d 8, sequences of 10 tokens from N(0, 1); 32 of them have 256 queries, 600 have 4800",
-      {}};
+      "8", "One head against two (section 4.1)",
+      "d 8, sequences of 10 tokens from N(0, 1); 32 of them have 256 queries, 600 have 4800"};
   group.add("one head, best weights and best map", "0.690", drawn[0].median, spread(drawn[0]),
             "weights share / 1 - share in steps of 1/8; the map by least squares");
   group.add("one head, many sequences: near 1/sqrt(2)", "0.707", many[0].median,

@@ -71,13 +71,11 @@ constexpr Share shares[] = {
 }  // namespace
 
 Group parameters_and_flops(int) {
-  Group group{"9",
-              "Parameters and floating-point operations (sections 4.4 and 5.1)",
-              "2 operations per multiply-add of matrix products, as the graph counts them; causal",
-              {}};
+  Group group{"9", "Parameters and floating-point operations (sections 4.4 and 5.1)",
+              "2 operations per multiply-add of matrix products, as the graph counts them; causal"};
   for (const std::int64_t heads : {1, 2, 4, 12, 48}) {
     constexpr std::int64_t d = 768;
-    group.add("parameters, d 768, " + std::to_string(heads) + " heads: 4 d^2 + 4 d", "2362368",
+    group.add("parameters, d 768, h " + std::to_string(heads) + ": 4 d^2 + 4 d", "2362368",
               static_cast<double>(parameter_count(d, heads)), exactly(4 * d * d + 4 * d));
   }
   Counts off;  // from the formulas, summed over the table
@@ -165,10 +163,8 @@ Group memory(int) {
        "2048"},
   };
   Group group{
-      "10",
-      "Memory of the weights A that the backward pass keeps (section 5.2)",
-      "nn::Gpt in dry runs in f32; the lecture counts bf16, which is 2 bytes of each 4 listed",
-      {}};
+      "10", "Memory of the weights A that the backward pass keeps (section 5.2)",
+      "nn::Gpt in dry runs in f32; the lecture counts bf16, which is 2 bytes of each 4 listed"};
   reset_peak();
   const std::int64_t before = memory_stats().peak;
   const auto start = std::chrono::steady_clock::now();
@@ -178,7 +174,7 @@ Group memory(int) {
     const auto layers = static_cast<double>(options.layers);
     group.add(std::string(name) + ": GiB a layer", per_layer, total / layers, rounds_to(per_layer));
     group.add(std::string(name) + ": GiB", all_layers, total, rounds_to(all_layers));
-    group.add(std::string(name) + ": saved a layer", "1",
+    group.add(std::string(name) + ": A saved a layer", "1",
               static_cast<double>(saved.tensors) / layers, exactly(1));
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
