@@ -25,7 +25,7 @@ using tests::check_throws;
 
 namespace {
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 // Two repeats give no spread worth its name, but all else is as in the command.
 const std::vector<Group>& all_groups() {
@@ -96,7 +96,7 @@ TEST_CASE("no bound of the lecture lets a NaN pass, and each is bounded") {
     for (const Check& check : group.checks) {
       INFO(group.id, " ", check.name);
       if (is_spread(check)) CHECK(check.lecture.value.has_value());
-      else CHECK(!passes_with(check, nan));
+      else CHECK(!passes_with(check, not_a_number));
       CHECK((std::isfinite(check.bound.low) || std::isfinite(check.bound.high)));
     }
   }
@@ -170,7 +170,7 @@ TEST_CASE("draws are medians over 20 seeds, with the mean and deviation of their
   CHECK(drawn[0].deviation == doctest::Approx(20));
   CHECK(drawn[1].deviation == 0);
   const std::vector<Draws> poisoned = draw([](Generator& generator) {
-    return std::vector<double>{generator.state().key == 7 ? nan : 1};
+    return std::vector<double>{generator.state().key == 7 ? not_a_number : 1};
   });
   CHECK(std::isnan(poisoned[0].median));
   CHECK(std::isnan(poisoned[0].largest));
@@ -197,7 +197,7 @@ TEST_CASE("the rank of a product is that of its thinner factor") {
 }
 
 TEST_CASE("rows with NaN are counted once each, and the largest of a NaN is NaN") {
-  const Tensor x = tensor({{1, nan, nan}, {0, -2, 1}, {nan, 0, 0}}, f64);
+  const Tensor x = tensor({{1, not_a_number, not_a_number}, {0, -2, 1}, {not_a_number, 0, 0}}, f64);
   CHECK(rows_with_nan(x) == 2);
   CHECK(std::isnan(largest(x)));
   CHECK(largest(narrow(x, 0, 1, 1)) == 2);

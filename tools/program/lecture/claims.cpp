@@ -1,4 +1,5 @@
 // Group 12: what the lecture's text claims without a figure.
+#include "claims_about_decoding.h"
 #include "formulas.h"
 #include "groups.h"
 
@@ -8,6 +9,7 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/einsum.h>
 #include <tapehead/ops/index.h>
+#include <tapehead/ops/join.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
@@ -15,7 +17,6 @@
 #include <tapehead/ops/views.h>
 
 #include <cmath>
-#include <functional>
 
 namespace tapehead::program::lecture {
 
@@ -23,36 +24,12 @@ namespace {
 
 // ---- section 3: masks ---------------------------------------------------------------------------
 
-// How much the outputs before the last token change when the last token does.
-double leak(const std::function<Tensor(const Tensor&)>& attention, Generator& generator) {
-  constexpr std::int64_t T = 6, d = 4;
-  const Tensor x = randn({T, d}, f64, generator);
-  const Tensor change = matmul(eye_at(T, 1, 1 - T), randn({1, d}, f64, generator));
-  const Tensor changed = x + change;
-  const Tensor before = attention(x), after = attention(changed);
-  return largest_difference(narrow(after, 0, 0, T - 1), narrow(before, 0, 0, T - 1));
-}
-
-void masks(Group& group, Generator& generator) {
-  const Head head = random_head(4, 4, generator);
-  const auto masked_before = [&](const Tensor& x) { return head(x, nn::Mask::causal()); };
-  const auto masked_after = [&](const Tensor& x) {
-    const Tensor A = tril(softmax(head.scores(x), -1));
-    const Tensor v = matmul(x, head.w_v);
-    return matmul(A, v);
-  };
-  const Tensor x = randn({6, 4}, f64, generator);
-  const Tensor row_sums = sum(tril(softmax(head.scores(x), -1)), {-1});
-  group.add("3.1 mask before softmax: change by future", "0", leak(masked_before, generator),
-            exactly(0));
-  group.add("3.1 mask after softmax: change by future", "leaks", leak(masked_after, generator),
-            at_least(1e-3), "through the denominator, which still holds exp(S_ij) of the future");
-  group.add("3.1 mask after softmax: smallest row sum", "not 1", amin(row_sums).item(),
-            at_most(0.9));
-
+// x (T, d) for queries, keys and values.
+void masks_of_pytorch(Group& group, const Tensor& x) {
+  const std::int64_t T = x.size(0);
   const auto error_of_both = [&] {
     try {
-      const Tensor mask = ones({6, 6}, DType::boolean);
+      const Tensor mask = ones({T, T}, DType::boolean);
       nn::scaled_dot_product_attention(x, x, x, mask, {.is_causal = true});
     } catch (const ValueError&) {
       return 1;
@@ -60,13 +37,15 @@ void masks(Group& group, Generator& generator) {
     return 0;
   };
   group.add("A.1 a mask together with is_causal throws", "error", error_of_both(), exactly(1));
-  const Tensor last = narrow(x, 0, 5, 1);
+  const Tensor last = narrow(x, 0, T - 1, 1);
   const Tensor decoded = nn::scaled_dot_product_attention(last, x, x, {}, {.is_causal = true});
   group.add("A.1 is_causal, L 1, S 6: |y - first value|", "sees 1 key",
             largest_difference(decoded, narrow(x, 0, 0, 1)), exactly(0));
+}
 
+void triangles(Group& group, const Tensor& scores) {
   const auto weights_with = [&](std::int64_t diagonal) {
-    return masked_softmax(head.scores(x), gt(triu(ones({6, 6}, f64), diagonal), 0));
+    return masked_softmax(scores, gt(triu(ones_like(scores), diagonal), 0));
   };
   group.add("A.4 triu(0) for the mask: NaN in row 0", "1",
             static_cast<double>(rows_with_nan(narrow(weights_with(0), 0, 0, 1))), exactly(1));
@@ -74,6 +53,32 @@ void masks(Group& group, Generator& generator) {
             static_cast<double>(rows_with_nan(narrow(weights_with(0), 0, 1, 5))), exactly(0));
   group.add("A.4 triu(1): rows with NaN", "0", static_cast<double>(rows_with_nan(weights_with(1))),
             exactly(0));
+}
+
+void masks(Group& group, Generator& generator) {
+  constexpr std::int64_t T = 6, d = 4;
+  const Head head = random_head(d, d, generator);
+  const auto masked_before = [&](const Tensor& x) { return head(x, nn::Mask::causal()); };
+  const auto masked_after = [&](const Tensor& x) {
+    const Tensor A = tril(softmax(head.scores(x), -1));
+    const Tensor v = matmul(x, head.w_v);
+    return matmul(A, v);
+  };
+  const Tensor x = randn({T, d}, f64, generator), other = randn({1, d}, f64, generator);
+  const Tensor changed = cat({narrow(x, 0, 0, T - 1), other});
+  // How much the outputs before the last token change when the last token does.
+  const auto leak = [&](const auto& attention) {
+    const Tensor before = attention(x), after = attention(changed);
+    return largest_difference(narrow(after, 0, 0, T - 1), narrow(before, 0, 0, T - 1));
+  };
+  group.add("3.1 mask before softmax: change by future", "0", leak(masked_before), exactly(0));
+  group.add("3.1 mask after softmax: change by future", "leaks", leak(masked_after), at_least(1e-3),
+            "through the denominator, which still holds exp(S_ij) of the future");
+  const Tensor row_sums = sum(tril(softmax(head.scores(x), -1)), {-1});
+  group.add("3.1 mask after softmax: smallest row sum", "not 1", amin(row_sums).item(),
+            at_most(0.9));
+  masks_of_pytorch(group, x);
+  triangles(group, head.scores(x));
 }
 
 // ---- sections 1.4 and 4.5: circuits -------------------------------------------------------------
@@ -142,101 +147,6 @@ void einsums(Group& group, Generator& generator) {
             at_most(1e-15));
 }
 
-// ---- section 5.4: decoding ----------------------------------------------------------------------
-
-constexpr std::int64_t decoded_tokens = 32, width = 16, decoding_heads = 4;
-
-std::int64_t flops_of(const Tape& tape) {
-  std::int64_t flops = 0;
-  for (const Graph::Node& node : tape.graph().nodes) flops += node.flops;
-  return flops;
-}
-
-// One step with a cache as MultiHeadAttention::decode takes it, on a tape, which decode() refuses.
-Tensor decode_step(const nn::MultiHeadAttention& attention, const Tensor& token,
-                   nn::KeyValueCache& cache) {
-  const auto heads_of = [&](Part part) {
-    return nn::split_heads(project(attention, token, part), decoding_heads);
-  };
-  const Tensor q = heads_of(query);
-  const Tensor k = heads_of(key);
-  const Tensor v = heads_of(value);
-  nn::KeyValueCache::Seen seen;
-  {
-    const Tape::Pause no_gradient_flows_through_a_cache;
-    seen = cache.append(k, v);
-  }
-  return attention.out_proj(nn::merge_heads(nn::attention(q, seen.keys, seen.values)));
-}
-
-struct Decoded {
-  Tensor last;                  // the last token's output
-  std::int64_t first_step = 0;  // floating-point operations, of products
-  std::int64_t last_step = 0, all = 0;
-  void count(std::int64_t flops) {
-    if (all == 0) first_step = flops;
-    last_step = flops;
-    all += flops;
-  }
-};
-
-Decoded without_cache(const nn::MultiHeadAttention& attention, const Tensor& x) {
-  Decoded decoded;
-  for (std::int64_t t = 1; t <= x.size(1); ++t) {
-    Tape tape;
-    const Tensor y = attention(narrow(x, 1, 0, t), nn::Mask::causal());
-    decoded.count(flops_of(tape));
-    decoded.last = narrow(y, 1, t - 1, 1).detach();
-  }
-  return decoded;
-}
-
-Decoded with_cache(const nn::MultiHeadAttention& attention, const Tensor& x) {
-  Decoded decoded;
-  nn::KeyValueCache cache;
-  for (std::int64_t t = 0; t < x.size(1); ++t) {
-    Tape tape;
-    decoded.last = decode_step(attention, narrow(x, 1, t, 1), cache).detach();
-    decoded.count(flops_of(tape));
-  }
-  return decoded;
-}
-
-// Decoding's own result for the last token, without counting.
-Tensor decoded_by_the_module(const nn::MultiHeadAttention& attention, const Tensor& x) {
-  const Tape::Pause inference;
-  nn::KeyValueCache cache;
-  Tensor y;
-  for (std::int64_t t = 0; t < x.size(1); ++t) y = attention.decode(narrow(x, 1, t, 1), cache);
-  return y;
-}
-
-void decoding(Group& group, Generator& generator) {
-  constexpr std::int64_t n = decoded_tokens, d = width;
-  const nn::MultiHeadAttention attention(
-      {.embed_dim = d, .num_heads = decoding_heads, .dtype = f64}, generator);
-  const Tensor x = randn({1, n, d}, f64, generator);
-  const Decoded naive = without_cache(attention, x), cached = with_cache(attention, x);
-  const auto counted = [&](const char* name, const char* formula, std::int64_t flops,
-                           std::int64_t expected) {
-    group.add(name, formula, static_cast<double>(flops), exactly(static_cast<double>(expected)));
-  };
-  counted("5.4 no cache, step 32: 8td^2 + 4t^2d", "O(td^2+t^2d)", naive.last_step,
-          8 * n * d * d + 4 * n * n * d);
-  counted("5.4 cache, step 32: 8d^2 + 4td", "O(d^2+td)", cached.last_step, 8 * d * d + 4 * n * d);
-  std::int64_t all_naive = 0, all_cached = 0;
-  for (std::int64_t t = 1; t <= n; ++t) {
-    all_naive += 8 * t * d * d + 4 * t * t * d;
-    all_cached += 8 * d * d + 4 * t * d;
-  }
-  counted("5.4 no cache, steps 1 to 32", "T^2d^2+T^3d", naive.all, all_naive);
-  counted("5.4 cache, steps 1 to 32", "Td^2+T^2d", cached.all, all_cached);
-  group.add("5.4 the two outputs at step 32", "equal", relative_difference(cached.last, naive.last),
-            at_most(1e-14));
-  group.add("5.4 the counted step against decode()", "equal",
-            relative_difference(cached.last, decoded_by_the_module(attention, x)), exactly(0));
-}
-
 }  // namespace
 
 Group claims_without_figures(int) {
@@ -246,7 +156,7 @@ Group claims_without_figures(int) {
   masks(group, generator);
   circuits(group, generator);
   einsums(group, generator);
-  decoding(group, generator);
+  claims_about_decoding(group, generator);
   return group;
 }
 

@@ -13,8 +13,8 @@
 namespace tapehead::program::lecture {
 
 struct LectureOptions {
-  std::string only;  ///< the id of one group; all when empty
-  int repeats = 20;  ///< of medians over 20 seeds, for their spread
+  std::string only = {};  ///< the id of one group; all when empty
+  int repeats = 20;       ///< of medians over 20 seeds, for their spread; fewer say little of it
   bool json = false;
 };
 

@@ -1,6 +1,5 @@
-// Section 3, masks: the causal mask isolates gradients (3.1), and left padding under it makes rows
-// that see nothing (3.4).
-#include "draws.h"
+// Section 3.4, left padding under a causal mask: the pads see no key at all, and what becomes of
+// it.
 #include "formulas.h"
 #include "groups.h"
 
@@ -8,82 +7,17 @@
 #include <tapehead/nn/sdpa.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 
 namespace tapehead::program::lecture {
-
-// ---- group 6 ------------------------------------------------------------------------------------
-
-namespace {
-
-// The norms of the blocks dy_t / dx_s, (T, T), by central differences.
-Tensor sensitivity(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
-  constexpr double h = 1e-6;
-  const std::int64_t T = x.size(0), d = x.size(1);
-  Tensor squares = zeros({T, T}, f64);
-  for (std::int64_t s = 0; s < T; ++s) {
-    for (std::int64_t c = 0; c < d; ++c) {
-      const Tensor step = matmul(eye_at(T, 1, -s), eye_at(1, d, c)) * h;  // at x_sc
-      const Tensor above = f(x + step), below = f(x - step);
-      const Tensor dy = (above - below) / (2 * h);
-      const Tensor of_s = sum(square(dy), {1}, true);
-      squares = squares + matmul(of_s, eye_at(1, T, s));
-    }
-  }
-  return sqrt(squares);
-}
-
-double of_the_future(const Tensor& by_position) { return largest(triu(by_position, 1)); }
-
-// The largest gradient that dy_t sends to an x_s with s > t, by the tape.
-double gradient_of_the_future(const Head& head, const Tensor& x, const Tensor& dy,
-                              const nn::Mask& mask) {
-  const Tensor leaf = parameter(clone(x));
-  Tape tape;
-  const Tensor y = head(leaf, mask);
-  double largest_so_far = 0;
-  for (std::int64_t t = 0; t + 1 < x.size(0); ++t) {
-    const Tensor y_t = select(y, 0, t);
-    const Tensor dx = tape.gradient(y_t, {leaf}, select(dy, 0, t), {.keep = true})[leaf];
-    largest_so_far = std::max(largest_so_far, largest(narrow(dx, 0, t + 1, x.size(0) - t - 1)));
-  }
-  return largest_so_far;
-}
-
-}  // namespace
-
-Group gradient_isolation(int repeats) {
-  constexpr std::int64_t T = 6, d = 5;
-  const nn::Mask causal = nn::Mask::causal();
-  const std::vector<Draws> drawn = draw(repeats, [&](Generator& generator) {
-    const Tensor x = randn({T, d}, f64, generator);
-    const Tensor dy = randn({T, d}, f64, generator);
-    const Head head = random_head(d, d, generator);
-    const auto without = [&](const Tensor& at) { return head(at); };
-    const auto with = [&](const Tensor& at) { return head(at, causal); };
-    return std::vector<double>{of_the_future(sensitivity(without, x)),
-                               of_the_future(sensitivity(with, x)),
-                               gradient_of_the_future(head, x, dy, causal)};
-  });
-  Group group{"6", "The causal mask isolates gradients: |dy_t / dx_s| for s > t (section 3.1)",
-              "T 6, d 5, Frobenius norms of the blocks by differences"};
-  group.add("largest without a mask", "1.1", drawn[0].median, spread(drawn[0]));
-  group.add("largest under the causal mask", "0", drawn[1].largest, exactly(0));
-  group.add("the same by the tape", "0", drawn[2].largest, exactly(0));
-  return group;
-}
-
-// ---- group 7 ------------------------------------------------------------------------------------
 
 namespace {
 
@@ -162,39 +96,35 @@ double distance_from_unpadded(const LeftPadded& input, const Attention& attentio
   return distance;
 }
 
-}  // namespace
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Group left_padding(int) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  constexpr double lowest = std::numeric_limits<double>::lowest();
-  Generator generator(7);
-  const LeftPadded input(generator);
+void add_trouble(Group& group, const LeftPadded& input) {
   const nn::Mask& mask = input.mask;
-  Group group{"7", "Left padding under a causal mask (section 3.4)",
-              "pad pad A B C, d 4, all from N(0, 1); dY is 0 at the pads"};
-
   const Tensor visible = sum(to(logical_not(mask.hidden({T, T})), f64), {-1});
-  const char* counts[] = {"0", "0", "1", "2", "3"};
-  for (std::int64_t i = 0; i < T; ++i) {
-    const double expected = std::atof(counts[i]);
+  const Quote counts[] = {"0", "0", "1", "2", "3"};
+  for (std::int64_t i = 0; i < T; ++i)
     group.add("keys that query " + std::to_string(i) + " sees", counts[i],
-              select(visible, 0, i).item(), exactly(expected));
-  }
+              select(visible, 0, i).item(), exactly(*counts[i].value));
 
   const Tensor with_infinity = raw_weights(input.q, input.k, mask, -infinity);
   const Tensor with_finite = raw_weights(input.q, input.k, mask, -1e9);
-  const auto count = [](std::int64_t rows) { return static_cast<double>(rows); };
-  group.add("-inf: rows 0 and 1 of A that are NaN", "2",
-            count(rows_with_nan(narrow(with_infinity, 0, 0, pads))), exactly(2));
-  group.add("-inf: rows 2 to 4 of A that are NaN", "0",
-            count(rows_with_nan(narrow(with_infinity, 0, pads, real))), exactly(0));
-  group.add("-1e9: rows of A that are NaN", "0", count(rows_with_nan(with_finite)), exactly(0));
+  const auto count_nan_rows = [&](const char* name, const char* lecture, const Tensor& rows) {
+    group.add(name, lecture, static_cast<double>(rows_with_nan(rows)),
+              exactly(*Quote(lecture).value));
+  };
+  count_nan_rows("-inf: rows 0 and 1 of A that are NaN", "2", narrow(with_infinity, 0, 0, pads));
+  count_nan_rows("-inf: rows 2 to 4 of A that are NaN", "0", narrow(with_infinity, 0, pads, real));
+  count_nan_rows("-1e9: rows of A that are NaN", "0", with_finite);
   group.add("-1e9: |A - 1/5| in rows 0 and 1", "uniform",
             largest(narrow(with_finite, 0, 0, pads) - 1.0 / T), exactly(0));
-  const Attended poisoned = input.run(raw_attention(mask, -infinity));
-  group.add("-inf: rows of dV that are NaN", "5", count(rows_with_nan(poisoned.dv)), exactly(5),
-            "though dY is 0 at the pads: NaN * 0 = NaN in dV = A^T dY");
+  count_nan_rows("-inf: rows of dV that are NaN", "5",
+                 input.run(raw_attention(mask, -infinity)).dv);
+  group.checks.back().note = "though dY is 0 at the pads: NaN * 0 = NaN in dV = A^T dY";
+}
 
+void add_cures(Group& group, const LeftPadded& input) {
+  constexpr double lowest = std::numeric_limits<double>::lowest();
+  const nn::Mask& mask = input.mask;
   const struct {
     const char* name;
     Attention attention;
@@ -206,12 +136,23 @@ Group left_padding(int) {
       {"none needed: nn::attention, composed", our_attention(mask, nn::AttentionPath::composed)},
       {"none needed: nn::attention, fused", our_attention(mask, nn::AttentionPath::fused)},
   };
-  group.add("-inf: distance from A B C unpadded is NaN", "yes",
-            std::isnan(distance_from_unpadded(input, raw_attention(mask, -infinity))), exactly(1));
+  const double uncured = distance_from_unpadded(input, raw_attention(mask, -infinity));
+  group.add("-inf: distance from A B C unpadded is NaN", "yes", std::isnan(uncured), exactly(1));
   for (const auto& [name, attention] : cures)
     group.add(name, "no NaN", distance_from_unpadded(input, attention), at_most(1e-14));
   group.checks.back().note =
       "from the first cure on: distance of outputs and gradients from those of A B C unpadded";
+}
+
+}  // namespace
+
+Group left_padding(int) {
+  Group group{"7", "Left padding under a causal mask (section 3.4)",
+              "pad pad A B C, d 4, all from N(0, 1); dY is 0 at the pads"};
+  Generator generator(7);
+  const LeftPadded input(generator);
+  add_trouble(group, input);
+  add_cures(group, input);
   return group;
 }
 
