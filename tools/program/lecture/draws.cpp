@@ -21,7 +21,7 @@ double median(std::vector<double> values) {
 double largest(const std::vector<double>& values) {
   double most = values.front();
   for (const double value : values)
-    if (!(value <= most)) most = value;
+    if (value > most || std::isnan(value)) most = value;  // a NaN stays: nothing is above it
   return most;
 }
 
