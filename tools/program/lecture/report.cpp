@@ -29,10 +29,10 @@ void print(std::ostream& out, const Group& group) {
 }  // namespace
 
 void print_table(std::ostream& out, const std::vector<Group>& groups) {
-  out << "spread: three standard deviations of our medians over 20 seeds to either side of their "
-         "mean,\n"
-         "where the lecture's figure must lie, give or take its rounding. Other bounds hold "
-         "ours.\n\n";
+  out << "spread: the mean of our medians over 20 seeds, three standard deviations to either "
+         "side.\n"
+         "There the lecture's figure must lie, give or take its rounding. Other bounds hold ours.\n"
+         "\n";
   print_row(out, "", "", "lecture", "ours", "bound");
   for (const Group& group : groups) print(out, group);
   const Count total = count(groups);
