@@ -127,6 +127,35 @@ TEST_CASE("the lecture's bounds tell its two sides apart: each fails with the ot
              "against SDPA, the mask not turned round");
 }
 
+TEST_CASE(
+    "figures that are drawn pass as the lecture prints them, and fail when they are far off") {
+  const struct {
+    const char *group, *name, *below, *above;
+  } figures[] = {
+      {"1", "words that look at themselves, projected, %", "-2", "15"},
+      {"1", "|S - S^T| / |S|, projected", "1.22", "1.50"},
+      {"2", "the same under the causal mask", "2.1", "3.4"},
+      {"6", "largest without a mask", "0.7", "1.8"},
+      {"8", "one head, best weights and best map", "0.670", "0.707"},
+  };
+  for (const auto& [group, name, below, above] : figures) {
+    INFO(group, " ", name);
+    const std::vector<Group> groups = lecture_checks({.only = group});
+    int found = 0;
+    for (Check check : groups.at(0).checks) {
+      if (check.name != name) continue;
+      ++found;
+      CHECK(is_spread(check));
+      CHECK(check.passed());
+      check.lecture = below;
+      CHECK(!check.passed());
+      check.lecture = above;
+      CHECK(!check.passed());
+    }
+    CHECK(found == 1);
+  }
+}
+
 TEST_CASE("a figure of the lecture passes a spread only near it, give or take its last digit") {
   const Check near{"", "0.76", 0, spread(0.764, 0.81)};
   CHECK(near.passed());

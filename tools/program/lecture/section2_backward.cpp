@@ -125,7 +125,7 @@ Group backward_by_hand(int) {
   const std::vector<Draws> drawn = draw(hand_against_differences);
   Group group{"5", "The backward pass by hand, under a causal mask (section 2.3)",
               "T 6, d_k 4, d_v 5, all from N(0, 1), steps of 1e-5; the largest of 20 seeds"};
-  // Two decimal orders above what step and rounding leave; a wrong term is an error near 1.
+  // A decimal order above what steps and rounding leave; a wrong term is an error near 1.
   group.add("dQ against differences, relative", "1.1e-9", drawn[0].largest, at_most(1e-8));
   group.add("dK against differences, relative", "1.7e-9", drawn[1].largest, at_most(1e-8));
   group.add("dV against differences, relative", "2.4e-10", drawn[2].largest, at_most(1e-8));
