@@ -138,18 +138,18 @@ TEST_CASE(
       {"6", "largest without a mask", "0.7", "1.8"},
       {"8", "one head, best weights and best map", "0.670", "0.707"},
   };
-  for (const auto& [group, name, below, above] : figures) {
-    INFO(group, " ", name);
-    const std::vector<Group> groups = lecture_checks({.only = group});
+  for (const auto& figure : figures) {
+    INFO(figure.group, " ", figure.name);
+    const std::vector<Group> groups = lecture_checks({.only = figure.group});
     int found = 0;
     for (Check check : groups.at(0).checks) {
-      if (check.name != name) continue;
+      if (check.name != figure.name) continue;
       ++found;
       CHECK(is_spread(check));
       CHECK(check.passed());
-      check.lecture = below;
+      check.lecture = figure.below;
       CHECK(!check.passed());
-      check.lecture = above;
+      check.lecture = figure.above;
       CHECK(!check.passed());
     }
     CHECK(found == 1);
