@@ -288,6 +288,23 @@ TEST_CASE("a resumed run keeps its options, its text, and its files") {
             .exit_code == 0);
 }
 
+// ---- the lecture --------------------------------------------------------------------------------
+
+TEST_CASE("the program prints the lecture's figures, one group or in JSON, and refuses others") {
+  const Folder folder;
+  const Finished text = run(folder, {"lecture", "--only", "9"});
+  CHECK(text.exit_code == 0);
+  CHECK(text.err.empty());
+  CHECK(contains(text.out, "(9) Parameters"));
+  CHECK(text.out.ends_with(" passed, 0 failed\n"));
+  const Finished json = run(folder, {"lecture", "--only", "7", "--json"});
+  CHECK(json.exit_code == 0);
+  CHECK(json.out.starts_with("{\n"));
+  CHECK(contains(json.out, "\"format\": \"tapehead-lecture/1\""));
+  check_refused(folder, {"lecture", "--only", "13"}, "no group \"13\"");
+  check_refused(folder, {"lecture", "--colour"}, "--colour");
+}
+
 // ---- bad input ----------------------------------------------------------------------------------
 
 TEST_CASE("bad text is refused with one line, and nothing is written") {

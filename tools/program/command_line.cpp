@@ -9,6 +9,7 @@
 
 #include "cases_format.h"
 #include "commands.h"
+#include "lecture/lecture.h"
 
 namespace tapehead::program {
 namespace {
@@ -89,6 +90,19 @@ void add_cases(CLI::App& app, int& exit_code) {
   sub.add_flag("--json", command->as_json, "The report as JSON");
 }
 
+void add_lecture(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<lecture::LectureOptions>();
+  CLI::App& sub = add_command(
+      app, "lecture",
+      "Computes the figures of a lecture on self-attention with this library's operations: for "
+      "each the lecture's, ours, and the bound that decides. Exit code 0 if all pass, 1 if some "
+      "fail.\n"
+      "Example: tapehead lecture --only 4",
+      options, lecture::run_lecture, exit_code);
+  sub.add_option("--only", options->only, "One group: 1 to 12, or self-test");
+  sub.add_flag("--json", options->json, "The report as JSON");
+}
+
 int complain(std::string message, int exit_code) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::cerr << "tapehead: " << message << std::endl;
@@ -105,6 +119,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_train(app, exit_code);
   add_sample(app, exit_code);
   add_cases(app, exit_code);
+  add_lecture(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {
