@@ -4,10 +4,14 @@
 //   identity               what does not change the accumulator it joins
 //   term(x, parameter)     an element's part, of type Acc
 //   join(a, b)             of two parts
+//   parameter(p)           unless Parameter is empty: what stands for a result in the caller's list,
+//                          made ready for its terms
 #pragma once
 
 #include <tapehead/ops/kernels/fold.h>
 #include <tapehead/ops/kernels/reduce_plan.h>
+
+#include <type_traits>
 
 namespace tapehead::kernels {
 
@@ -89,7 +93,8 @@ class Reduction {
 
  private:
   Parameter parameter(std::int64_t y_offset) const {
-    return parameters_ ? F::parameter(parameters_[y_offset]) : Parameter{};
+    if constexpr (std::is_empty_v<Parameter>) return {};
+    else return F::parameter(parameters_[y_offset]);
   }
   void store(std::int64_t y_offset, Acc acc) {
     y_[y_offset] = static_cast<Y>(finish_(acc, parameter(y_offset)));
