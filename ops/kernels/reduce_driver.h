@@ -4,14 +4,11 @@
 //   identity               what does not change the accumulator it joins
 //   term(x, parameter)     an element's part, of type Acc
 //   join(a, b)             of two parts
-//   parameter(p)           unless Parameter is empty: what stands for a result in the caller's list,
-//                          made ready for its terms
+//   parameter(p)           where the caller lists a parameter for each result: made ready for terms
 #pragma once
 
 #include <tapehead/ops/kernels/fold.h>
 #include <tapehead/ops/kernels/reduce_plan.h>
-
-#include <type_traits>
 
 namespace tapehead::kernels {
 
@@ -93,8 +90,8 @@ class Reduction {
 
  private:
   Parameter parameter(std::int64_t y_offset) const {
-    if constexpr (std::is_empty_v<Parameter>) return {};
-    else return F::parameter(parameters_[y_offset]);
+    if constexpr (requires { &F::parameter; }) return F::parameter(parameters_[y_offset]);
+    else return {};
   }
   void store(std::int64_t y_offset, Acc acc) {
     y_[y_offset] = static_cast<Y>(finish_(acc, parameter(y_offset)));
