@@ -12,6 +12,7 @@ std::string_view to_string(ErrorKind kind) {
     case ErrorKind::state: return "state";
     case ErrorKind::io: return "io";
     case ErrorKind::out_of_memory: return "out_of_memory";
+    case ErrorKind::nan: return "nan";
   }
   return "unknown";
 }

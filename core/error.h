@@ -11,9 +11,9 @@
 
 namespace tapehead {
 
-enum class ErrorKind { shape, index, dtype, value, state, io, out_of_memory };
+enum class ErrorKind { shape, index, dtype, value, state, io, out_of_memory, nan };
 
-/// "shape", "index", "dtype", "value", "state", "io" or "out_of_memory".
+/// "shape", "index", "dtype", "value", "state", "io", "out_of_memory" or "nan".
 std::string_view to_string(ErrorKind kind);
 
 /// Base of all errors that the library throws on purpose.
@@ -47,5 +47,6 @@ using StateError = ErrorOf<ErrorKind::state>;
 using IoError = ErrorOf<ErrorKind::io>;
 /// An allocation failed or would pass the memory limit.
 using OutOfMemoryError = ErrorOf<ErrorKind::out_of_memory>;
+// NanError, of kind nan, is thrown by a NanGuard (nan_guard.h) and carries its report.
 
 }  // namespace tapehead

@@ -39,16 +39,6 @@ Values scaled_difference(const Results& after, const Results& before, double wid
 
 }  // namespace
 
-Dims unravel(std::size_t flat, const Shape& shape) {
-  Dims index(shape.rank(), 0);
-  auto rest = static_cast<std::int64_t>(flat);
-  for (int i = shape.rank(); i-- > 0;) {
-    index[i] = rest % shape[i];
-    rest /= shape[i];
-  }
-  return index;
-}
-
 Values random_weights(std::size_t count, std::uint64_t seed, std::uint64_t stream) {
   Values weights(count);
   for (std::size_t i = 0; i < count; ++i) {

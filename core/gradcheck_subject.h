@@ -24,9 +24,6 @@ struct Results {
   Values values;
 };
 
-/// The multi-index of the `flat`-th element of `shape` in row-major order.
-Dims unravel(std::size_t flat, const Shape& shape);
-
 /// Numbers with absolute values in [0.5, 1.5) and random signs: none of them hides what it weighs.
 Values random_weights(std::size_t count, std::uint64_t seed, std::uint64_t stream);
 

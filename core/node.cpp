@@ -29,6 +29,7 @@ Saved::Saved(Node& node, const char* name, std::initializer_list<int> for_inputs
 }
 
 void Saved::save(const Tensor& x) {
+  if (!node_.tape_) return;  // the node is made for its attributes only
   const std::span<const Edge> inputs = node_.inputs();
   bool wanted = false;
   for (std::size_t i = 0; i < inputs.size(); ++i)

@@ -30,6 +30,7 @@
 
 namespace tapehead {
 
+class NanGuard;
 class Node;
 class Tape;
 namespace testing {
@@ -91,7 +92,7 @@ class Saved {
   Saved& operator=(const Saved&) = delete;
 
   /// Keeps `x` for the backward pass (shares its storage) if a gradient that reads it is wanted.
-  /// Only while the node is being recorded.
+  /// Only while the node is being recorded; on a node without a tape it does nothing.
   void save(const Tensor& x);
 
   /// Whether save() kept something and it was not released since.
@@ -105,6 +106,7 @@ class Saved {
   const char* reason() const { return reason_; }
 
  private:
+  friend class NanGuard;
   friend class Tape;
   friend class Node;
   friend class testing::RuleHook;
@@ -155,6 +157,7 @@ class Node : public Pooled {
   DType input_dtype(std::size_t input) const;
 
  private:
+  friend class NanGuard;
   friend class Tape;
   friend class Saved;
   friend class Wanted;

@@ -1,6 +1,7 @@
 // record: the only door to the tape.
 #pragma once
 
+#include <tapehead/core/nan_guard.h>
 #include <tapehead/core/node.h>
 #include <tapehead/core/tape.h>
 
@@ -41,18 +42,31 @@ class Recorder {
 /// with no tape open and no Pause, untracked.
 Tensor mark_unrecorded(Tensor y, std::span<const Tensor* const> inputs);
 
+/// A NanGuard's look at a result that nothing records: the node is made for its attributes alone.
+template <class NodeType, class Setup>
+void examine_unrecorded(const Tensor& y, std::span<const Tensor* const> inputs, Setup& setup) {
+  NodeType node;
+  setup(node);
+  NanGuard::examine(node, y, inputs);
+}
+
 /// Records the operation that computed `y` from `inputs` and returns y. When a tape records on this
-/// thread and one of the inputs wants a gradient, a NodeType is made, and `setup(node)` fills in its
-/// attributes and calls save() on its saved tensors.
+/// thread and one of the inputs wants a gradient, a NodeType is made, and `setup(node)` fills in
+/// its attributes and calls save() on its saved tensors. NanError where a NanGuard finds that y is
+/// the first NaN or infinity.
 template <class NodeType, class Setup>
 Tensor record(Tensor y, std::span<const Tensor* const> inputs, Setup&& setup) {
   static_assert(std::is_base_of_v<Node, NodeType>);
-  if (!Tape::recording()) return mark_unrecorded(std::move(y), inputs);
+  const bool suspicious = NanGuard::suspects(y, inputs);
+  if (!Tape::recording()) {
+    if (suspicious) examine_unrecorded<NodeType>(y, inputs, setup);
+    return mark_unrecorded(std::move(y), inputs);
+  }
   auto node = std::make_unique<NodeType>();
   Recorder recorder(*node, y, inputs);
-  if (!recorder) return y;
-  setup(*node);
-  recorder.commit(std::move(node));
+  if (recorder || suspicious) setup(*node);
+  if (suspicious) NanGuard::examine(*node, y, inputs);
+  if (recorder) recorder.commit(std::move(node));
   return y;
 }
 template <class NodeType, class Setup>

@@ -53,6 +53,16 @@ std::string to_string(const Dims& dims) {
   return text + ")";
 }
 
+Dims unravel(std::size_t flat, const Shape& shape) {
+  Dims index(shape.rank(), 0);
+  auto rest = static_cast<std::int64_t>(flat);
+  for (int i = shape.rank(); i-- > 0;) {
+    index[i] = rest % shape[i];
+    rest /= shape[i];
+  }
+  return index;
+}
+
 std::int64_t numel(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) count *= size;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -59,6 +60,9 @@ using Strides = Dims;
 
 /// "(2, 3)"; "()" for a 0-d shape.
 std::string to_string(const Dims& dims);
+
+/// The position of the `flat`-th element of `shape` in row-major order.
+Dims unravel(std::size_t flat, const Shape& shape);
 
 /// Number of elements: the product of the sizes; 1 for "()". The shape has been checked.
 std::int64_t numel(const Shape& shape);

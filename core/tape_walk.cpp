@@ -1,6 +1,7 @@
 // The reverse walk: Tape::gradient.
 #include <tapehead/core/arithmetic.h>
 #include <tapehead/core/dry_run.h>
+#include <tapehead/core/nan_guard.h>
 #include <tapehead/core/scope.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/core/testing.h>
@@ -79,7 +80,7 @@ class Tape::Walk {
     Tensor& partial = partials_[value];
     if (!partial.defined()) {
       partial = std::move(gradient);
-    } else if (create_graph_) {
+    } else if (create_graph_ || NanGuard::watching()) {
       partial = accumulate(partial, gradient);
     } else {
       if (!is_exclusive(partial)) {
@@ -119,10 +120,12 @@ class Tape::Walk {
     // that was asked for must survive its own rule.
     Tensor g = wanted_[node.output_] ? gradient : std::move(gradient);
     const ModuleScope::Restore scope(*node.path_);
+    NanGuard::Rule watched(node, g, partials_);
     const Wanted wanted(node, needed_, create_graph_ ? nullptr : &partials_);
     testing::RuleHook* hook = testing::RuleHook::current();
-    Grads gradients = hook ? hook->run(node, std::move(g), wanted)
-                           : node.backward(std::move(g), wanted);
+    Grads gradients =
+        hook ? hook->run(node, std::move(g), wanted) : node.backward(std::move(g), wanted);
+    watched.check(wanted, gradients);
     for (std::size_t k = 0; k < node.inputs().size(); ++k) {
       if (!wanted[k]) continue;
       check(node, k, gradients);
@@ -147,7 +150,7 @@ class Tape::Walk {
   Tape& tape_;
   const bool keep_, create_graph_;
   bool began_ = false;
-  const std::size_t end_;  // nodes recorded during the walk are not walked
+  const std::size_t end_;     // nodes recorded during the walk are not walked
   std::vector<bool> needed_;  // the gradient of this value leads to a wanted one
   std::vector<bool> wanted_;  // the gradient of this value was asked for
   std::vector<Tensor> partials_;

@@ -9,6 +9,7 @@
 #include <tapehead/core/gradients.h>
 #include <tapehead/core/graph.h>
 #include <tapehead/core/memory.h>
+#include <tapehead/core/nan_guard.h>
 #include <tapehead/core/node.h>
 #include <tapehead/core/parallel.h>
 #include <tapehead/core/random.h>

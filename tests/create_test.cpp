@@ -29,6 +29,18 @@ TEST_CASE("nested lists give their shape") {
   check_throws(ErrorKind::shape, {"ragged"}, [] { tensor({{1, 2}, 3}); });
 }
 
+TEST_CASE("values that do not fill the shape, more dims than a tensor has, and sizes of none") {
+  check_throws(ErrorKind::shape, {"from_vector", "3 values", "(2, 2)"}, [] {
+    from_vector<double>({1, 2, 3}, {2, 2});
+  });
+  Shape sixteen(16, 1);
+  CHECK(zeros(sixteen).rank() == 16);
+  check_throws(ErrorKind::shape, {"at most 16 dims"}, [&] { sixteen.push_back(1); });
+  check_throws(ErrorKind::shape, {"at most 16 dims"}, [] { zeros(Shape(17, 1)); });
+  check_throws(ErrorKind::index, {"dim 0", "without dims"}, [] { tensor(5).size(0); });
+  check_throws(ErrorKind::index, {"dim 2"}, [] { zeros({2, 3}).size(2); });
+}
+
 TEST_CASE("zeros, ones and full have the shape, dtype and values asked for") {
   for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::boolean}) {
     CHECK(zeros({2, 3}, dtype).to_vector() == std::vector<double>(6, 0));
@@ -71,6 +83,8 @@ TEST_CASE("to converts values, and gradients back between floating types") {
   CHECK(to(x, DType::f32).is_same(x));
   const Tensor y = to(x, DType::f64);
   CHECK(equal(y, tensor({1.5, -2.5}, DType::f64)));
+  CHECK(tape.graph().nodes.at(0).attributes ==
+        std::vector<Graph::Attribute>{{"dtype", std::string("f64")}});
   const Tensor dx = tape.gradient(mul(y, y), {x}, ones({2}, DType::f64))[x];
   CHECK(equal(dx, tensor({3, -5})));
   CHECK(equal(to(x, DType::i64), tensor({1, -2}, DType::i64)));

@@ -1,5 +1,8 @@
 // Fused attention against the composition of matmul, masked_fill, softmax and matmul, over several
 // tiles. The table of operation cases has its rows for what every operation keeps to.
+#include "support/checks.h"
+
+#include <tapehead/core/gradcheck.h>
 #include <tapehead/core/memory.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/ops/binary.h>
@@ -173,6 +176,26 @@ TEST_CASE("NaN and infinity in hidden keys and values stay out of results and gr
   const std::vector<Tensor> clean = run(p), dirty = run(poisoned);
   for (std::size_t i = 0; i < clean.size(); ++i)
     CHECK(allclose(dirty[i], clean[i], f64_tolerance, f64_tolerance));
+}
+
+TEST_CASE("second derivatives of fused attention replay its dropout") {
+  const auto attend = [](const std::vector<Tensor>& in) {
+    Generator generator(4);
+    return fused_attention(in[0], in[1], in[2], {.causal_offset = 0, .dropout = 0.4, .generator = &generator});
+  };
+  Generator random(8);
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < 3; ++i) inputs.push_back(randn({1, 2, 3, 2}, DType::f64, random));
+  const GradcheckReport report = gradgradcheck(attend, inputs);
+  CHECK_MESSAGE(report.ok, to_string(report));
+}
+
+TEST_CASE("fused attention takes no negative offset and no dropout outside [0, 1]") {
+  const Tensor q = zeros({2, 3});
+  check_throws(ErrorKind::value, {"fused_attention", "causal_offset -1"},
+               [&] { fused_attention(q, q, q, {.causal_offset = -1}); });
+  check_throws(ErrorKind::value, {"fused_attention", "dropout 1.5"},
+               [&] { fused_attention(q, q, q, {.dropout = 1.5}); });
 }
 
 TEST_CASE("fused attention saves q, k, v, y and the row statistics, and nothing of T x T") {

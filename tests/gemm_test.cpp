@@ -222,6 +222,8 @@ TEST_CASE("gemm takes steps that do not fit in BLAS's 32 bits") {
   CHECK(std::vector<float>(y.begin(), y.begin() + 8) == std::vector<float>{3, 3, 33, 33, 63, 63, 93, 93});
   kernels::gemm(1, {ones.data(), DType::f32, {2, 3}, {3, 1}}, rows, 0, {y.data(), DType::f32, {2, 4}, {4, 1}});
   CHECK(std::vector<float>(y.begin(), y.begin() + 8) == std::vector<float>{3, 33, 63, 93, 3, 33, 63, 93});
+  kernels::gemm(1, {ones.data(), DType::f32, {2, 4}, {4, 1}}, columns, 0, {y.data(), DType::f32, {2, 3}, {3, 1}});
+  CHECK(std::vector<float>(y.begin(), y.begin() + 6) == std::vector<float>{60, 64, 68, 60, 64, 68});
 }
 
 TEST_CASE("BLAS takes layouts with one step of 1 and another that spans a row, and no others") {

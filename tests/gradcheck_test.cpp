@@ -3,6 +3,7 @@
 #include "support/toy_operations.h"
 
 #include <tapehead/core/gradcheck.h>
+#include <tapehead/ops/create.h>
 
 #include <cmath>
 
@@ -70,6 +71,7 @@ void passing(const GradcheckReport& report) {
   INFO(to_string(report));
   CHECK(report.ok);
   CHECK(report.diagnosis == Diagnosis::none);
+  CHECK(to_string(report.diagnosis) == "none");
 }
 
 Tensor square_times(const Inputs& in) { return product(product(in[0], in[0]), in[1]); }
@@ -208,6 +210,19 @@ TEST_CASE("diagnosis: sign and constant factor, with the worst element and the J
   failing(gradcheck(times(-2), {matrix(2, 3)}, {.fast = true}), Diagnosis::sign);
 }
 
+TEST_CASE("the Jacobian is shown for the result whose gradient is wrong") {
+  const auto second_is_wrong = [](const Inputs& in) {
+    const Tensor right = scaled(in[0], 2);
+    const Tensor wrong = custom(
+        in[0], [](double v) { return 3 * v; },
+        [](const Tensor& g, const Tensor&) { return Grads(scaled(g, 30)); });
+    return Inputs{right, wrong};
+  };
+  const GradcheckReport report =
+      failing(gradcheck(second_is_wrong, {vector_of({1, 2})}), Diagnosis::constant_factor);
+  CHECK(report.jacobian.output == 1);
+}
+
 TEST_CASE("diagnosis: transposed, square or not") {
   const auto f = [](const Inputs& in) {
     return custom(
@@ -310,6 +325,8 @@ TEST_CASE("diagnosis: float32 inside, seen or unseen by the tape") {
         });
   };
   failing(gradcheck(hidden, {vector_of({1.1, 2.3, 0.4})}), Diagnosis::float32_noise, "float32");
+  const auto seen = [](const Inputs& in) { return to(to(in[0], DType::f32), DType::f64); };
+  failing(gradcheck(seen, {vector_of({1.1, 2.3, 0.4})}), Diagnosis::float32_noise, "as to does");
 }
 
 TEST_CASE("diagnosis: results that change from call to call") {
@@ -340,6 +357,10 @@ TEST_CASE("diagnosis: an input that f does not use, unless that is allowed") {
 TEST_CASE("diagnosis: another value under a tape, or for another layout") {
   const auto under_tape = [](const Inputs& in) { return scaled(in[0], Tape::recording() ? 2 : 3); };
   failing(gradcheck(under_tape, {vector_of({1, 2})}), Diagnosis::other_value, "under a tape");
+  const auto another_shape = [](const Inputs& in) {
+    return Tape::recording() ? total(in[0]) : scaled(in[0], 2);
+  };
+  failing(gradcheck(another_shape, {vector_of({1, 2})}), Diagnosis::other_value, "other shapes");
   const auto ignores_strides = [](const Inputs& in) {
     return scaled(alias(in[0], in[0].shape(), contiguous_strides(in[0].shape()), 0), 2);
   };
@@ -366,6 +387,13 @@ TEST_CASE("gradgradcheck finds a rule that is right but cannot be differentiated
   const GradcheckReport of_upstream =
       failing(gradgradcheck(g_detached, {vector_of({1, 2})}), Diagnosis::lost);
   CHECK(of_upstream.input_name == "upstream 0");
+}
+
+TEST_CASE("gradgradcheck wants results in f64, whose differences are no noise") {
+  const auto narrowed = [](const Inputs& in) { return to(in[0], DType::f32); };
+  check_throws(ErrorKind::dtype, {"gradgradcheck", "f32"}, [&] {
+    gradgradcheck(narrowed, {vector_of({1, 2})});
+  });
 }
 
 TEST_CASE("gradgradcheck finds a rule that gives another gradient under create_graph") {

@@ -210,6 +210,18 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("every kind of error has a name") {
+  const std::pair<ErrorKind, std::string_view> names[] = {
+      {ErrorKind::shape, "shape"},
+      {ErrorKind::index, "index"},
+      {ErrorKind::dtype, "dtype"},
+      {ErrorKind::value, "value"},
+      {ErrorKind::state, "state"},
+      {ErrorKind::io, "io"},
+      {ErrorKind::out_of_memory, "out_of_memory"}, {ErrorKind::nan, "nan"}};
+  for (const auto& [kind, name] : names) CHECK(to_string(kind) == name);
+}
+
 TEST_CASE("an error says where it happened, and what would have fitted") {
   const ModuleScope model("model"), layer("layers.0");
   check_throws(ErrorKind::shape, {"b would fit transposed", "in model.layers.0"}, [] {

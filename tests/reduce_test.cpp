@@ -251,6 +251,11 @@ TEST_CASE("topk gives values best first, the first of equals, and the gradient t
   CHECK(gradient_of([](const Tensor& t) { return topk(t, 2).values; }, f64({1, 7, 5, 2}),
                     f64({10, 20})) == Values{0, 10, 20, 0});
   CHECK(topk(x, 0).values.shape() == Shape{0});
+  const ValuesAndIndices of_scalar = topk(tensor(7), 1);
+  CHECK(of_scalar.values.item() == 7);
+  CHECK(of_scalar.indices.item<std::int64_t>() == 0);
+  CHECK(of_scalar.values.shape() == Shape{});
+  CHECK(topk(tensor(7), 0).indices.shape() == Shape{0});
   check_throws(ErrorKind::value, {"k = 6"}, [&] { topk(x, 6); });
   check_throws(ErrorKind::value, {"k = -1"}, [&] { topk(x, -1); });
 }

@@ -195,6 +195,19 @@ TEST_CASE("create_graph on a tape that is paused or not the innermost is a State
   second_order();
 }
 
+TEST_CASE("an operation that fails while it is being recorded leaves no trace") {
+  const Tensor x = leaf(3);
+  Tape tape;
+  const Tensor y = constant(6);
+  CHECK_THROWS_AS(record<toy::ScaledNode>(y, {&x}, [](auto&) { throw std::bad_alloc(); }),
+                  std::bad_alloc);
+  CHECK(tape.size() == 0);
+  CHECK_FALSE(y.requires_grad());
+  const Tensor z = product(x, y);
+  CHECK(tape.graph().nodes.size() == 1);
+  CHECK(tape.gradient(z, {x})[x].item() == 6);
+}
+
 // ---- saved tensors and versions -----------------------------------------------------------------
 
 TEST_CASE("a saved tensor that was written to is a StateError with operation, slot and versions") {
@@ -204,4 +217,18 @@ TEST_CASE("a saved tensor that was written to is a StateError with operation, sl
   k.storage()->bump_version();
   check_throws(ErrorKind::state, {"product", "\"b\"", "f64 (2)", "version 0", "version 1"},
                [&] { tape.gradient(y, {x}); });
+}
+
+TEST_CASE("a rule that reads what was not kept is a StateError with operation and slot") {
+  struct GreedyNode final : Node {
+    GreedyNode() : Node("greedy") {}
+    Saved b{*this, "b", {1}, "db = g * b"};
+    Grads backward(Tensor, const Wanted&) override { return {b.get(), b.get()}; }
+  };
+  const Tensor x = leaf(3), k = constant(2);
+  Tape tape;
+  const Tensor y = record<GreedyNode>(constant(6), {&x, &k}, [&](GreedyNode& node) {
+    node.b.save(k);  // only the gradient of k would read it, and k is a constant
+  });
+  check_throws(ErrorKind::state, {"greedy", "\"b\" was not kept"}, [&] { tape.gradient(y, {x}); });
 }

@@ -15,7 +15,6 @@ struct Sum {
   static constexpr Acc identity = 0;
   static TAPEHEAD_INLINE Acc term(T x, Nothing) { return static_cast<double>(x); }
   static TAPEHEAD_INLINE Acc join(Acc a, Acc b) { return a + b; }
-  static Nothing parameter(Nothing) { return {}; }
 };
 
 template <class T>
@@ -69,7 +68,6 @@ struct Largest {
   static constexpr T identity = -std::numeric_limits<T>::infinity();
   static TAPEHEAD_INLINE T term(T x, Nothing) { return x; }
   static TAPEHEAD_INLINE T join(T a, T b) { return larger(a, b); }
-  static Nothing parameter(Nothing) { return {}; }
 };
 
 template <class T>
@@ -85,7 +83,6 @@ struct AnyOf {
   static constexpr Acc identity = 0;
   static TAPEHEAD_INLINE Acc term(std::uint8_t x, Nothing) { return x; }
   static TAPEHEAD_INLINE Acc join(Acc a, Acc b) { return a | b; }
-  static Nothing parameter(Nothing) { return {}; }
 };
 
 struct AllOf : AnyOf {

@@ -4,6 +4,7 @@
 //   identity               what does not change the accumulator it joins
 //   term(x, parameter)     an element's part, of type Acc
 //   join(a, b)             of two parts
+//   parameter(p)           where the caller lists a parameter for each result: made ready for terms
 // What depends on F and the dtypes stands in this header, the schedule in reduce_driver.cpp, where
 // it is compiled once.
 #pragma once
@@ -161,7 +162,8 @@ class TypedFold final : public Fold {
 
  private:
   Parameter parameter(std::int64_t y) const {
-    return parameters_ ? F::parameter(parameters_[y]) : Parameter{};
+    if constexpr (requires { &F::parameter; }) return F::parameter(parameters_[y]);
+    else return {};
   }
   void put(std::int64_t y, Acc acc) const { y_[y] = static_cast<Y>(finish_(acc, parameter(y))); }
 
