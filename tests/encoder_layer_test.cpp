@@ -138,7 +138,7 @@ TEST_CASE("a clone of an encoder layer computes the same with parameters of its 
 }
 
 TEST_CASE("options of an encoder layer that do not fit are value errors") {
-  const auto error = [](const char* text, const TransformerEncoderLayerOptions& options) {
+  const auto error = [](const char* text, const TransformerLayerOptions& options) {
     check_throws(ErrorKind::value, {text}, [&] { TransformerEncoderLayer layer(options); });
   };
   error("num_heads 3", {.d_model = 4, .nhead = 3});

@@ -4,7 +4,7 @@
 #include <tapehead/core/memory.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/key_value_cache.h>
-#include <tapehead/nn/transformer.h>
+#include <tapehead/nn/encoder_layer.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
@@ -63,17 +63,20 @@ TEST_CASE("CACHE-1 step by step, the mean of what was seen: the own key counts, 
   }
 }
 
-TEST_CASE("CACHE-1 decoding a block with positions equals one pass, however the tokens are cut") {
+TEST_CASE("CACHE-1 decoding a layer with positions equals one pass, however the tokens are cut") {
   Generator generator(5);
-  const TransformerBlock block({.dim = 6, .heads = 2, .hidden = 8, .dtype = DType::f64}, generator);
+  TransformerEncoderLayer layer(
+      {.d_model = 6, .nhead = 2, .dim_feedforward = 8, .norm_first = true, .dtype = DType::f64},
+      generator);
+  layer.eval();
   const Tape::Pause pause;
   for (const auto& lengths : {one_by_one, prompt_first, in_parts}) {
     const Tensor tokens = noise({2, 5, 6}, 1), positions = noise({5, 6}, 2);
-    const Tensor whole = block(tokens + positions, Mask::causal());
+    const Tensor whole = layer(tokens + positions, Mask::causal());
     KeyValueCache cache;
     check_steps(tokens, whole, lengths, [&](const Tensor& part) {
       const Tensor here = narrow(positions, 0, cache.size(), part.size(1));
-      return block.decode(part + here, cache);
+      return layer.decode(part + here, cache);
     });
     CHECK(cache.size() == 5);
   }
