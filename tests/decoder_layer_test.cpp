@@ -65,13 +65,13 @@ TEST_CASE("a decoder layer attends to itself, then to the memory, in both orders
 
 TEST_CASE("a decoder layer's parameters have PyTorch's names and shapes") {
   const TransformerDecoderLayer layer = make_layer(false);
-  CHECK(names_of(layer) ==
-        Names{"self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight",
-              "self_attn.out_proj.bias", "multihead_attn.in_proj_weight",
-              "multihead_attn.in_proj_bias", "multihead_attn.out_proj.weight",
-              "multihead_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight",
-              "linear2.bias", "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias",
-              "norm3.weight", "norm3.bias"});
+  CHECK(names_of(layer) == Names{"self_attn.in_proj_weight", "self_attn.in_proj_bias",
+                                 "self_attn.out_proj.weight", "self_attn.out_proj.bias",
+                                 "multihead_attn.in_proj_weight", "multihead_attn.in_proj_bias",
+                                 "multihead_attn.out_proj.weight", "multihead_attn.out_proj.bias",
+                                 "linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias",
+                                 "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias",
+                                 "norm3.weight", "norm3.bias"});
   CHECK(layer.feed_forward.linear1.weight.shape() == Shape{6, 4});
 }
 
@@ -119,8 +119,7 @@ TEST_CASE("a decoder layer decodes token by token as in one pass") {
     const Tensor whole = layer(tgt, memory, Mask::causal(), Mask::padding({5, 3}));
     KeyValueCache cache;
     for (std::int64_t t = 0; t < 4; ++t) {
-      const Tensor y =
-          layer.decode(narrow(tgt, 1, t, 1), memory, cache, {}, Mask::padding({5, 3}));
+      const Tensor y = layer.decode(narrow(tgt, 1, t, 1), memory, cache, {}, Mask::padding({5, 3}));
       // 1e-12 is what is asked of a cache.
       CHECK(allclose(y, narrow(whole, 1, t, 1), 0, 1e-12));
     }
@@ -142,7 +141,8 @@ TEST_CASE("a decoder layer's dropout acts in training mode only, and a clone is 
 
 // ---- stacks ------------------------------------------------------------------------------------
 
-TEST_CASE("stacks run their layers in order, each from first values of its own, and then the norm") {
+TEST_CASE(
+    "stacks run their layers in order, each from first values of its own, and then the norm") {
   const Tensor src = noise({2, 3, 4}, 1), memory = noise({2, 5, 4}, 2), bias = noise({2, 3, 3}, 3);
   const Tape::Pause pause;
   for (const bool final_norm : {false, true}) {
@@ -164,8 +164,8 @@ TEST_CASE("stacks run their layers in order, each from first values of its own, 
     x = src;
     const Mask padding = Mask::padding({5, 3});
     for (const auto& layer : decoder.layers) x = layer(x, memory, Mask::causal(), padding);
-    CHECK(equal(decoder(src, memory, Mask::causal(), padding),
-                final_norm ? (*decoder.norm)(x) : x));
+    CHECK(
+        equal(decoder(src, memory, Mask::causal(), padding), final_norm ? (*decoder.norm)(x) : x));
     CHECK(names_of(encoder).size() == 3 * 12 + (final_norm ? 2 : 0));
     CHECK(names_of(decoder).size() == 3 * 18 + (final_norm ? 2 : 0));
     CHECK(names_of(encoder)[12] == "layers.1.self_attn.in_proj_weight");
@@ -203,7 +203,6 @@ TEST_CASE("every parameter of a stack is reached and listed, also without a batc
   const Gradients g = tape.gradient(y, parameters, noise({3, 4}, 3));
   for (const Tensor& parameter : parameters) CHECK(g.reached(parameter));
   check_throws(ErrorKind::shape, {"(4)"}, [&] { encoder(noise({4}, 1)); });
-  check_throws(ErrorKind::value, {"num_layers 0"}, [] {
-    TransformerEncoder nothing({.layer = layer_options(true)});
-  });
+  check_throws(ErrorKind::value, {"num_layers 0"},
+               [] { TransformerEncoder nothing({.layer = layer_options(true)}); });
 }

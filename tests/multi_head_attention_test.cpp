@@ -140,8 +140,7 @@ TEST_CASE("ATTN-9 heads that do not divide are value errors that name both") {
 TEST_CASE("a scale replaces 1 / sqrt(features of a head), in every call") {
   const Tensor x = noise({3, 6}, 1);
   const Tape::Pause pause;
-  const MultiHeadAttention attn =
-      make_attention({.embed_dim = 6, .num_heads = 2, .scale = 0.25});
+  const MultiHeadAttention attn = make_attention({.embed_dim = 6, .num_heads = 2, .scale = 0.25});
   // The same as queries that are multiplied by 0.25 sqrt(3) beforehand.
   MultiHeadAttention usual = make_attention({.embed_dim = 6, .num_heads = 2});
   const double factor = 0.25 * std::sqrt(3.0);
@@ -187,8 +186,7 @@ TEST_CASE("rotary attention knows order, which attention by itself does not") {
   const auto last = [&](const MultiHeadAttention& attn, const Tensor& tokens) {
     return select(attn(tokens), 1, -1);
   };
-  const Tensor swapped =
-      cat({narrow(x, 1, 1, 1), narrow(x, 1, 0, 1), narrow(x, 1, 2, 2)}, 1);
+  const Tensor swapped = cat({narrow(x, 1, 1, 1), narrow(x, 1, 0, 1), narrow(x, 1, 2, 2)}, 1);
   const MultiHeadAttention plain = make_attention(grouped(4));
   CHECK(allclose(last(plain, swapped), last(plain, x), few_roundings, few_roundings));
   MultiHeadAttentionOptions options = grouped(4);
@@ -275,19 +273,23 @@ TEST_CASE("packed projections are taken apart and joined again by name, below an
   CHECK(separate[1].tensor.shape() == Shape{4, 8});
   const StateDict packed = packed_projections(separate);
   CHECK(names_of(packed) == names_of(state));
-  for (std::size_t i = 0; i < state.size(); ++i)
-    CHECK(equal(packed[i].tensor, state[i].tensor));
+  for (std::size_t i = 0; i < state.size(); ++i) CHECK(equal(packed[i].tensor, state[i].tensor));
 }
 
 TEST_CASE("three Linears of another library load as packed projections, biases included") {
   MultiHeadAttention attn = make_attention({.embed_dim = 4, .num_heads = 2});
   const Tensor q = noise({4, 4}, 1), k = noise({4, 4}, 2), v = noise({4, 4}, 3);
   const Tensor q_bias = noise({4}, 4), k_bias = noise({4}, 5), v_bias = noise({4}, 6);
-  const StateDict state = {{"v_proj.weight", v},           {"v_proj.bias", v_bias},
-                           {"q_proj.weight", q},           {"q_proj.bias", q_bias},
-                           {"k_proj.weight", k},           {"k_proj.bias", k_bias},
-                           {"out_proj.weight", noise({4, 4}, 7)}, {"out_proj.bias", noise({4}, 8)}};
-  check_throws(ErrorKind::value, {"\"in_proj_weight\" is missing", "\"q_proj.weight\" is unexpected"},
+  const StateDict state = {{"v_proj.weight", v},
+                           {"v_proj.bias", v_bias},
+                           {"q_proj.weight", q},
+                           {"q_proj.bias", q_bias},
+                           {"k_proj.weight", k},
+                           {"k_proj.bias", k_bias},
+                           {"out_proj.weight", noise({4, 4}, 7)},
+                           {"out_proj.bias", noise({4}, 8)}};
+  check_throws(ErrorKind::value,
+               {"\"in_proj_weight\" is missing", "\"q_proj.weight\" is unexpected"},
                [&] { attn.load_state_dict(state); });
   attn.load_state_dict(packed_projections(state));
   CHECK(equal(attn.in_proj_weight, cat({q, k, v}, 0)));
@@ -298,12 +300,14 @@ TEST_CASE("weights whose columns differ have no packed layout and stay; halves a
   const MultiHeadAttention attn =
       make_attention({.embed_dim = 4, .num_heads = 2, .kdim = 3, .vdim = 5});
   CHECK(names_of(packed_projections(attn.state_dict())) == names_of(attn.state_dict()));
-  check_throws(ErrorKind::value, {"\"a.q_proj.weight\"", "\"a.k_proj.weight\""},
-               [] { packed_projections({{"a.q_proj.weight", ones({2, 2})}}); });
+  check_throws(ErrorKind::value, {"\"a.q_proj.weight\"", "\"a.k_proj.weight\""}, [] {
+    packed_projections({{"a.q_proj.weight", ones({2, 2})}});
+  });
   check_throws(ErrorKind::shape, {"\"q_proj_weight\"", "(2)"}, [] {
     packed_projections(
         {{"q_proj_weight", ones({2})}, {"k_proj_weight", ones({2})}, {"v_proj_weight", ones({2})}});
   });
-  check_throws(ErrorKind::shape, {"\"in_proj_weight\"", "(5, 4)"},
-               [] { separate_projections({{"in_proj_weight", ones({5, 4})}}); });
+  check_throws(ErrorKind::shape, {"\"in_proj_weight\"", "(5, 4)"}, [] {
+    separate_projections({{"in_proj_weight", ones({5, 4})}});
+  });
 }

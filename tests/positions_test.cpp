@@ -31,7 +31,8 @@ Tensor noise(const Shape& shape, std::uint64_t seed) {
 
 // x (T, E) turned as complex numbers: a + bi times e^(i p base^(-2k/E)) for pair k at position p.
 Tensor turned_by_hand(const Tensor& x, std::int64_t offset, double base, RotaryPairs pairs) {
-  const auto rows = static_cast<std::size_t>(x.size(0)), half = static_cast<std::size_t>(x.size(1)) / 2;
+  const auto rows = static_cast<std::size_t>(x.size(0)),
+             half = static_cast<std::size_t>(x.size(1)) / 2;
   const Values in = x.to_vector();
   Values out(in.size());
   for (std::size_t t = 0; t < rows; ++t) {
@@ -39,8 +40,7 @@ Tensor turned_by_hand(const Tensor& x, std::int64_t offset, double base, RotaryP
       const bool adjacent = pairs == RotaryPairs::adjacent;
       const std::size_t row = 2 * half * t;
       const std::size_t a = row + (adjacent ? 2 * k : k), b = adjacent ? a + 1 : a + half;
-      const double frequency =
-          std::pow(base, -static_cast<double>(k) / static_cast<double>(half));
+      const double frequency = std::pow(base, -static_cast<double>(k) / static_cast<double>(half));
       const double angle = static_cast<double>(offset + static_cast<std::int64_t>(t)) * frequency;
       const std::complex<double> y = std::complex(in[a], in[b]) * std::polar(1.0, angle);
       out[a] = y.real();
@@ -59,8 +59,18 @@ constexpr double roundings = 1e-13;
 
 TEST_CASE("sinusoidal positions: sines and cosines of the position over growing wave lengths") {
   const Values y = sinusoidal_positions(3, 4, 0, DType::f64).to_vector();
-  const Values expected = {0, 1, 0, 1, std::sin(1.0), std::cos(1.0), std::sin(0.01), std::cos(0.01),
-                           std::sin(2.0), std::cos(2.0), std::sin(0.02), std::cos(0.02)};
+  const Values expected = {0,
+                           1,
+                           0,
+                           1,
+                           std::sin(1.0),
+                           std::cos(1.0),
+                           std::sin(0.01),
+                           std::cos(0.01),
+                           std::sin(2.0),
+                           std::cos(2.0),
+                           std::sin(0.02),
+                           std::cos(0.02)};
   for (std::size_t i = 0; i < 12; ++i) CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-14));
 }
 
@@ -69,7 +79,8 @@ TEST_CASE("sinusoidal positions from an offset on are the same rows, and f32 rou
   CHECK(equal(sinusoidal_positions(4, 6, 5, DType::f64), narrow(whole, 0, 5, 4)));
   CHECK(equal(sinusoidal_positions(9, 6), to(whole, DType::f32)));
   const double far = sinusoidal_positions(1, 2, 100003, DType::f64).to_vector()[0];
-  CHECK(far == doctest::Approx(std::sin(100003.0)).epsilon(1e-12));  // an angle in f32 is off by 4e-3
+  CHECK(far ==
+        doctest::Approx(std::sin(100003.0)).epsilon(1e-12));  // an angle in f32 is off by 4e-3
 }
 
 TEST_CASE("learned positions are rows of a parameter, a view, with gradient where they were used") {
@@ -78,7 +89,7 @@ TEST_CASE("learned positions are rows of a parameter, a view, with gradient wher
   CHECK(positions.state_dict().front().name == "weight");
   Tape tape;
   const Tensor rows = positions(2, 1);
-  CHECK(rows.storage().id() == positions.weight.storage().id());
+  CHECK(rows.storage() == positions.weight.storage());
   CHECK(equal(rows, narrow(positions.weight, 0, 1, 2)));
   const Tensor upstream = noise({2, 3}, 2);
   const Tensor g = tape.gradient(rows, {positions.weight}, upstream)[positions.weight];
@@ -92,8 +103,18 @@ TEST_CASE("rotary positions turn each pair of features by position times its fre
   const Tensor x = f64({{1, 0, 1, 0}, {1, 0, 1, 0}, {1, 0, 0, 2}});
   const RotaryTable table = rotary_table(3, 4, 0, {}, DType::f64);
   const Values y = rotate_positions(x, table).to_vector();
-  const Values expected = {1, 0, 1, 0, std::cos(1.0), std::sin(1.0), std::cos(0.01), std::sin(0.01),
-                           std::cos(2.0), std::sin(2.0), -2 * std::sin(0.02), 2 * std::cos(0.02)};
+  const Values expected = {1,
+                           0,
+                           1,
+                           0,
+                           std::cos(1.0),
+                           std::sin(1.0),
+                           std::cos(0.01),
+                           std::sin(0.01),
+                           std::cos(2.0),
+                           std::sin(2.0),
+                           -2 * std::sin(0.02),
+                           2 * std::cos(0.02)};
   for (std::size_t i = 0; i < 12; ++i) CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-14));
 }
 
@@ -204,9 +225,9 @@ TEST_CASE("ALiBi's bias is minus slope times distance, also for queries at an of
 TEST_CASE("attention of equal scores under ALiBi favours near keys, by powers of 2 a step") {
   const Tensor q = zeros({1, 3, 1}, DType::f64), bias = alibi_bias(1, 3, 3, 0, DType::f64);
   // A scale of 256 ln 2 on the slope of one head, 1/256, makes each step a factor of 2.
-  const Values weights = attention_weights(q, q, {.mask = Mask::causal(),
-                                                  .bias = mul(bias, 256 * std::log(2.0))})
-                             .to_vector();
+  const Values weights =
+      attention_weights(q, q, {.mask = Mask::causal(), .bias = mul(bias, 256 * std::log(2.0))})
+          .to_vector();
   const Values expected = {1, 0, 0, 1 / 3., 2 / 3., 0, 1 / 7., 2 / 7., 4 / 7.};
   for (std::size_t i = 0; i < 9; ++i)
     CHECK(weights[i] == doctest::Approx(expected[i]).epsilon(1e-14));

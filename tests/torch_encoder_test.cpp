@@ -1,11 +1,12 @@
-// What PyTorch wrote (tests/support/make_torch_encoder.py) loads by its names and computes the same:
-// torch.nn.TransformerEncoder, post-norm with relu, and pre-norm with gelu and a last norm.
+// What PyTorch wrote (tests/support/make_torch_encoder.py) loads by its names and computes the
+// same: torch.nn.TransformerEncoder, post-norm with relu, and pre-norm with gelu and a last norm.
 #include "support/checks.h"
 
 #include <tapehead/nn/mask_conversions.h>
 #include <tapehead/nn/safetensors.h>
 #include <tapehead/nn/transformer.h>
 #include <tapehead/ops/compare_values.h>
+#include <tapehead/ops/join.h>
 
 #include <map>
 
@@ -52,7 +53,7 @@ void check_case(const std::string& name, bool norm_first, Activation activation,
                               .num_layers = 2,
                               .final_norm = norm_first});
   encoder.load_state_dict(state_of(expected));
-  const Tensor src = parameter(expected.at("src"));
+  const Tensor src = parameter(clone(expected.at("src")));
   const auto [mask, bias] = from_torch_multihead_masks({}, expected.at("padding"), 3);
   Tape tape;
   const Tensor output = encoder(src, mask, bias);
