@@ -82,7 +82,13 @@ Tensor Gpt::decode(const Tensor& tokens, GptCache& cache) const {
   if (cache.size() != layers.size())
     throw ValueError("Gpt", "a cache of " + std::to_string(cache.size()) +
                                 " layers for a model of " + std::to_string(layers.size()));
-  return logits(features(tokens, &cache));
+  const std::int64_t size = cache.front().size();
+  try {
+    return logits(features(tokens, &cache));
+  } catch (...) {
+    for (KeyValueCache& layer : cache) layer.truncate(size);
+    throw;
+  }
 }
 
 Tensor Gpt::embed(const Tensor& tokens, std::int64_t offset) const {

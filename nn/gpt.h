@@ -48,9 +48,9 @@ struct Gpt : Module {
   Tensor operator()(const Tensor& tokens) const;
 
   /// The logits of the tokens that come next in a sequence, (N, t) or (t): with an empty cache its
-  /// first ones. In parts this gives the logits of one pass. For inference, as KeyValueCache.
-  /// ShapeError: also when the cache and the tokens together are longer than `context`. ValueError:
-  /// a cache that is not empty and has another number of layers.
+  /// first ones. In parts this gives the logits of one pass. For inference, as KeyValueCache. An
+  /// error leaves the cache as it was. ShapeError: also when the cache and the tokens together are
+  /// longer than `context`. ValueError: a cache that is not empty and has another number of layers.
   Tensor decode(const Tensor& tokens, GptCache& cache) const;
 
   /// `prompt`, continued by `count` tokens, each drawn from the logits of the last position; of a

@@ -82,16 +82,14 @@ struct MultiHeadAttention : Module {
   std::string summary() const override;
   const MultiHeadAttentionOptions& options() const { return options_; }
 
-  // With kv_dim = embed_dim * num_kv_heads / num_heads. nn/projection_layouts.h converts between
-  // one packed weight and three. When kdim = vdim = embed_dim there is
-  Tensor
-      in_proj_weight;  ///< (embed_dim + 2 kv_dim, embed_dim): the rows of q, then of k, then of v
-  // and else
-  Tensor q_proj_weight;  ///< (embed_dim, embed_dim)
-  Tensor k_proj_weight;  ///< (kv_dim, kdim)
-  Tensor v_proj_weight;  ///< (kv_dim, vdim)
-  Tensor in_proj_bias;   ///< (embed_dim + 2 kv_dim), or undefined
-  Linear out_proj;       ///< embed_dim -> embed_dim
+  // kv_dim is embed_dim * num_kv_heads / num_heads. The first weight is there when kdim = vdim =
+  // embed_dim, else the next three are; nn/projection_layouts.h converts between them.
+  Tensor in_proj_weight;  ///< (embed_dim + 2 kv_dim, embed_dim): rows of q, then of k, then of v
+  Tensor q_proj_weight;   ///< (embed_dim, embed_dim)
+  Tensor k_proj_weight;   ///< (kv_dim, kdim)
+  Tensor v_proj_weight;   ///< (kv_dim, vdim)
+  Tensor in_proj_bias;    ///< (embed_dim + 2 kv_dim), or undefined
+  Linear out_proj;        ///< embed_dim -> embed_dim
 
  private:
   struct Heads {

@@ -164,6 +164,23 @@ TEST_CASE("every kind of positions tells two orders of the same tokens apart, an
   }
 }
 
+TEST_CASE(
+    "an error in a later layer leaves Gpt's cache as it was, and decoding goes on from there") {
+  const Gpt model = lively_gpt(small_options(GptPositions::learned));
+  const Tape::Pause pause;
+  const Tensor tokens = tokens_of({1, 2, 3});
+  GptCache cache;
+  model.decode(tokens, cache);
+  const KeyValueCache second = cache[1];
+  cache[1] = KeyValueCache();
+  cache[1].append(zeros({1, 3, 3, 4}, DType::f64), zeros({1, 3, 3, 4}, DType::f64));  // 3 heads
+  check_throws(ErrorKind::shape, {"KeyValueCache"}, [&] { model.decode(tokens, cache); });
+  CHECK(cache[0].size() == 3);
+  cache[1] = second;
+  const Tensor whole = model(tokens_of({1, 2, 3, 4}));
+  CHECK(allclose(model.decode(tokens_of({4}), cache), narrow(whole, 0, 3, 1), 0, 1e-12));
+}
+
 TEST_CASE("what does not fit a cache or the positions is an error") {
   const Gpt model = lively_gpt(small_options(GptPositions::rotary));
   const Tape::Pause pause;
@@ -172,6 +189,7 @@ TEST_CASE("what does not fit a cache or the positions is an error") {
   model.decode(tokens, cache);
   check_throws(ErrorKind::shape, {"(7)", "after 7", "context is 12"},
                [&] { model.decode(tokens, cache); });
+  CHECK(cache[1].size() == 7);
   check_throws(ErrorKind::value, {"3 layers", "of 2"}, [&] { model.decode(tokens, foreign); });
   GptOptions options = small_options(GptPositions::sinusoidal);
   options.heads = options.dim = 3;
