@@ -2,6 +2,7 @@
 #include <tapehead/nn/attention_recorder.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/nn/transformer.h>
+#include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/random.h>

@@ -6,7 +6,9 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/random.h>
+#include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
 #include <set>
@@ -73,6 +75,31 @@ TEST_CASE("a decoder layer's parameters have PyTorch's names and shapes") {
                                  "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias",
                                  "norm3.weight", "norm3.bias"});
   CHECK(layer.feed_forward.linear1.weight.shape() == Shape{6, 4});
+}
+
+TEST_CASE(
+    "without biases no part of a layer has one, and the rest of the options reach all parts") {
+  TransformerLayerOptions options = layer_options(true);
+  options.bias = false;
+  options.layer_norm_eps = 0.5;
+  options.num_kv_heads = 1;
+  options.rotary.emplace();
+  options.path = AttentionPath::fused;
+  const TransformerEncoderLayer encoder(options);
+  const TransformerDecoderLayer decoder(options);
+  CHECK(names_of(encoder) == Names{"self_attn.in_proj_weight", "self_attn.out_proj.weight",
+                                   "linear1.weight", "linear2.weight", "norm1.weight",
+                                   "norm2.weight"});
+  CHECK(names_of(decoder).size() == 9);
+  for (const LayerNorm* norm :
+       {&encoder.norm1, &encoder.norm2, &decoder.norm1, &decoder.norm2, &decoder.norm3})
+    CHECK(norm->options().eps == 0.5);
+  for (const MultiHeadAttention* attention :
+       {&encoder.self_attn, &decoder.self_attn, &decoder.multihead_attn}) {
+    CHECK(attention->options().num_kv_heads == 1);
+    CHECK(attention->options().path == AttentionPath::fused);
+    CHECK(attention->options().rotary.has_value() == (attention != &decoder.multihead_attn));
+  }
 }
 
 TEST_CASE("a decoder layer is causal unless told otherwise, and sees all of the memory") {

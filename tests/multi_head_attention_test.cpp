@@ -10,10 +10,11 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/linear.h>
+#include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
-#include <algorithm>
+#include <cmath>
 
 using namespace tapehead;
 using namespace tapehead::nn;

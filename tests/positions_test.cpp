@@ -9,6 +9,7 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/matmul.h>
+#include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 

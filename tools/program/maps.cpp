@@ -23,9 +23,8 @@ std::vector<Token> encode(const StoredModel& stored, const std::string& text) {
   return tokens;
 }
 
-std::vector<nn::AttentionMap> maps_of(nn::Gpt& model, const std::vector<Token>& tokens) {
+std::vector<nn::AttentionMap> maps_of(const nn::Gpt& model, const std::vector<Token>& tokens) {
   const std::vector<std::int64_t> indices(tokens.begin(), tokens.end());
-  const nn::EvalMode eval(model);
   const Tape::Pause pause;
   const nn::AttentionRecorder recorder;
   model(from_vector(indices, {std::ssize(indices)}));
@@ -45,7 +44,7 @@ int run_maps(const MapsCommand& command) {
   const bool as_page = path.extension() == ".html";
   if (!as_page && path.extension() != ".json")
     throw ValueError("maps", "--out " + command.out + " must end in .html or .json");
-  StoredModel stored = load_model(command.model);
+  const StoredModel stored = load_model(command.model);
   const std::vector<Token> tokens = encode(stored, command.text);
   const std::vector<nn::AttentionMap> maps = maps_of(stored.model, tokens);
   const std::vector<std::string> texts = texts_of(stored.vocabulary, tokens);
