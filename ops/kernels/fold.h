@@ -40,6 +40,22 @@ TAPEHEAD_INLINE Lane fold_pairs(Lane* lanes, Join join) {
   else return lanes[0];
 }
 
+/// join over term(0), ..., term(count - 1) in lanes; at most fold_block terms.
+template <class Lane, class Term, class Join>
+TAPEHEAD_INLINE Lane fold_in_lanes(std::int64_t count, Lane identity, Term term, Join join) {
+  Lane lanes[fold_lanes];
+  for (std::int64_t k = 0; k < fold_lanes; ++k) lanes[k] = identity;
+  std::int64_t i = 0;
+  for (; i + fold_lanes <= count; i += fold_lanes) {
+#pragma omp simd
+    for (std::int64_t k = 0; k < fold_lanes; ++k)
+      lanes[k] = join(lanes[k], static_cast<Lane>(term(i + k)));
+  }
+  for (std::int64_t k = 0; i + k < count; ++k)
+    lanes[k] = join(lanes[k], static_cast<Lane>(term(i + k)));
+  return fold_pairs<fold_lanes / 2>(lanes, join);
+}
+
 /// join over term(0), ..., term(count - 1), in lanes of type Lane, with a total of type Total.
 /// `identity` does not change what it joins. `term` may also store what it computed at its index.
 template <class Lane, class Total, class Term, class Join>
@@ -50,18 +66,11 @@ TAPEHEAD_INLINE Total fold_run(std::int64_t count, Lane identity, Term term, Joi
     return total;
   }
   for (std::int64_t begin = 0; begin < count; begin += fold_block) {
-    const std::int64_t end = std::min(count, begin + fold_block);
-    Lane lanes[fold_lanes];
-    for (std::int64_t k = 0; k < fold_lanes; ++k) lanes[k] = identity;
-    std::int64_t i = begin;
-    for (; i + fold_lanes <= end; i += fold_lanes) {
-#pragma omp simd
-      for (std::int64_t k = 0; k < fold_lanes; ++k)
-        lanes[k] = join(lanes[k], static_cast<Lane>(term(i + k)));
-    }
-    for (std::int64_t k = 0; i + k < end; ++k)
-      lanes[k] = join(lanes[k], static_cast<Lane>(term(i + k)));
-    total = join(total, static_cast<Total>(fold_pairs<fold_lanes / 2>(lanes, join)));
+    const std::int64_t n = std::min(fold_block, count - begin);
+    const auto term_here = [=](std::int64_t i) __attribute__((always_inline)) {
+      return term(begin + i);
+    };
+    total = join(total, static_cast<Total>(fold_in_lanes(n, identity, term_here, join)));
   }
   return total;
 }

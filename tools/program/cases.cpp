@@ -1,23 +1,16 @@
-// tapehead cases: runs case files against this library.
 #include <tapehead/core/error.h>
 
 #include <cmath>
 #include <iostream>
-#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cases_runner.h"
-#include "command.h"
+#include "commands.h"
 
 namespace tapehead::program {
 namespace {
 
 using nlohmann::json;
-
-struct CasesOptions {
-  std::vector<std::string> files;
-  std::string only;
-  bool as_json = false;
-};
 
 struct Report {
   struct Entry {
@@ -28,18 +21,18 @@ struct Report {
   std::int64_t passed = 0;
 };
 
-Report run_files(const CasesOptions& options) {
+Report run_files(const CasesCommand& command) {
   Report report;
-  for (const std::string& file : options.files) {
+  for (const std::string& file : command.files) {
     for (const Case& c : read_case_file(file)) {
-      if (!matches(options.only, c.name)) continue;
+      if (!matches(command.only, c.name)) continue;
       CaseResult result = run_case(c, file);
       if (result.passed) ++report.passed;
       else report.failures.push_back({file, std::move(result)});
     }
   }
-  if (report.passed == 0 && report.failures.empty() && !options.only.empty())
-    throw ValueError("cases", "no case is named like \"" + options.only + "\"");
+  if (report.passed == 0 && report.failures.empty() && !command.only.empty())
+    throw ValueError("cases", "no case is named like \"" + command.only + "\"");
   return report;
 }
 
@@ -75,23 +68,10 @@ void print_text(const Report& report) {
 
 }  // namespace
 
-void add_cases(CLI::App& app, int& exit_code) {
-  const auto options = std::make_shared<CasesOptions>();
-  CLI::App* command = app.add_subcommand(
-      "cases",
-      "Runs case files (format tapehead-cases/1): operations with the results and gradients that "
-      "another framework computed. Exit code 0 if all pass, 1 if some fail, 2 if a file is "
-      "malformed.\n"
-      "Example: tapehead cases tests/cases/*.json --only 'softmax/*'");
-  command->add_option("FILE", options->files, "Case files")->required();
-  command->add_option("--only", options->only,
-                      "Only cases whose name contains this; * and ? are wildcards");
-  command->add_flag("--json", options->as_json, "The report as JSON");
-  command->callback([options, &exit_code] {
-    const Report report = run_files(*options);
-    options->as_json ? print_json(report) : print_text(report);
-    exit_code = report.failures.empty() ? 0 : 1;
-  });
+int run_cases(const CasesCommand& command) {
+  const Report report = run_files(command);
+  command.as_json ? print_json(report) : print_text(report);
+  return report.failures.empty() ? done : bad_news;
 }
 
 }  // namespace tapehead::program

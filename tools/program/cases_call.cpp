@@ -1,5 +1,7 @@
 #include "cases_call.h"
 
+#include <nlohmann/json.hpp>
+
 #include "cases_format.h"
 
 namespace tapehead::program {
@@ -72,6 +74,14 @@ std::string Call::text(const char* key) {
   if (!value.is_string()) fail(std::string("the argument \"") + key + "\" is not a string");
   return value.get<std::string>();
 }
+
+const json& Call::object(const char* key) {
+  const json& value = argument(key);
+  if (!value.is_object()) fail(std::string("the argument \"") + key + "\" is not an object");
+  return value;
+}
+
+bool Call::is_list(const char* key) { return argument(key).is_array(); }
 
 std::vector<std::int64_t> Call::integers(const char* key) {
   std::vector<std::int64_t> list;

@@ -4,7 +4,7 @@
 
 #include <tapehead/core/tensor.h>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,12 +38,13 @@ class Call {
   std::optional<double> optional_number(const char* key);
   bool truth(const char* key);
   std::string text(const char* key);
+  const nlohmann::json& object(const char* key);
   std::vector<std::int64_t> integers(const char* key);
   std::vector<double> numbers(const char* key);
   Dims dims(const char* key);
   /// Dims to reduce over: one, a list, or null for all, which is an empty list.
   Dims reduced_dims(const char* key = "dim");
-  bool is_list(const char* key) { return argument(key).is_array(); }
+  bool is_list(const char* key);
 
   /// CaseFormatError when an input or an argument was not asked for.
   void finish() const;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cases_format.h"
@@ -190,14 +191,16 @@ void parse_inputs(Object& object, Case& c) {
 }
 
 void parse_args(Object& object, Case& c) {
-  c.args = object["args"];
-  if (!c.args.is_object()) object.fail("\"args\" is not an object");
-  if (!c.args.contains("alias")) return;
-  for (const json& name : c.args["alias"]) {
+  json args = object["args"];
+  if (!args.is_object()) object.fail("\"args\" is not an object");
+  const json alias = args.value("alias", json::array());
+  args.erase("alias");
+  c.args = std::make_shared<const json>(std::move(args));
+  for (const json& name : alias) {
     if (!name.is_string()) object.fail("\"alias\" is not a list of names");
     c.alias.push_back(name.get<std::string>());
   }
-  c.args.erase("alias");
+  if (c.alias.empty()) return;
   if (c.alias.size() < 2 || !find_input(c, c.alias[0]))
     object.fail("\"alias\" does not begin with an input and go on with its other names");
   for (std::size_t i = 1; i < c.alias.size(); ++i)

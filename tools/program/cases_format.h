@@ -6,7 +6,8 @@
 
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -47,8 +48,8 @@ struct Case {
   std::string name;
   std::string operation;
   std::vector<CaseTensor> inputs;
-  nlohmann::json args;             ///< an object, without "alias"
-  std::vector<std::string> alias;  ///< names of one tensor; the first is among the inputs
+  std::shared_ptr<const nlohmann::json> args;  ///< an object, without "alias"
+  std::vector<std::string> alias;              ///< names of one tensor; the first is an input
   std::optional<Expected> expected;
   ErrorKind error = ErrorKind::value;  ///< the kind that must be raised when nothing is expected
 };

@@ -128,16 +128,13 @@ Gradients gradients(Tape& tape, const std::vector<Tensor>& outputs,
 // (inputs, upstream) -> the first-order gradients, recorded so that they can be differentiated.
 std::vector<Tensor> first_gradients(const Case& c, const std::vector<Call::Input>& inputs,
                                     const std::string& where, const Operations& table, Tape& tape) {
-  Call outer(where, inputs, c.args);
+  Call outer(where, inputs, *c.args);
   const Tensor upstream = outer["upstream"];
-  const auto of = c.args.find("of"), args = c.args.find("args");
-  if (of == c.args.end() || !of->is_string() || args == c.args.end() || !args->is_object())
-    throw CaseFormatError(where + ": args are not {\"of\": operation, \"args\": {...}}");
   std::vector<Call::Input> inner_inputs;
   for (const Call::Input& input : inputs)
     if (input.name != "upstream") inner_inputs.push_back(input);
-  Call inner(where, inner_inputs, *args);
-  const std::vector<Tensor> y = call(table, of->get<std::string>(), inner);
+  Call inner(where, inner_inputs, outer.object("args"));
+  const std::vector<Tensor> y = call(table, outer.text("of"), inner);
   if (y.size() != 1) throw Failure("double_backward takes operations with one output");
   const std::vector<Tensor> wrt = leaves_of(inputs, "upstream");
   const Gradients g = gradients(tape, y, {upstream}, wrt, {.create_graph = true});
@@ -149,7 +146,7 @@ std::vector<Tensor> first_gradients(const Case& c, const std::vector<Call::Input
 std::vector<Tensor> evaluate(const Case& c, const std::vector<Call::Input>& inputs,
                              const std::string& where, const Operations& table, Tape& tape) {
   if (c.operation == "double_backward") return first_gradients(c, inputs, where, table, tape);
-  Call direct(where, inputs, c.args);
+  Call direct(where, inputs, *c.args);
   return call(table, c.operation, direct);
 }
 

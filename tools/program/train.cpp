@@ -1,4 +1,3 @@
-// tapehead train: a character-level language model on any text.
 #include <tapehead/core/parallel.h>
 #include <tapehead/graph/text.h>
 
@@ -6,12 +5,10 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
-#include <memory>
-#include <nlohmann/json.hpp>
 
 #include "bigram.h"
 #include "checkpoint.h"
-#include "command.h"
+#include "commands.h"
 #include "evaluate.h"
 #include "repository.h"
 #include "sampling.h"
@@ -26,13 +23,6 @@ using graph::format_count;
 constexpr std::int64_t sample_length = 300;
 constexpr double sample_temperature = 0.8;
 
-struct TrainCommand {
-  TrainOptions options;
-  std::string folder = "tapehead-run";
-  bool resume = false;
-  std::vector<std::string> given;  ///< names of the options on the command line
-};
-
 std::string loss_text(double loss) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4f", loss);
@@ -41,21 +31,15 @@ std::string loss_text(double loss) {
 
 // ---- starting -----------------------------------------------------------------------------------
 
-// What decides the losses stays as it was. Files may have moved, threads may change.
-void check_same_options(const TrainCommand& command, const TrainOptions& stored) {
-  const nlohmann::json wanted = to_json(command.options), had = to_json(stored);
-  for (const std::string& name : command.given)
-    if (name != "text" && name != "threads" && wanted.at(name) != had.at(name))
-      throw ValueError("train", "--" + name + " " + wanted.at(name).dump() + ": the run in " +
-                                    command.folder + " was started with " + had.at(name).dump());
-}
-
 bool is_given(const TrainCommand& command, const std::string& name) {
   return std::find(command.given.begin(), command.given.end(), name) != command.given.end();
 }
 
+// What decides the losses stays as it was. Files may have moved, threads may change.
 TrainOptions resumed_options(const TrainCommand& command, const TrainOptions& stored) {
-  check_same_options(command, stored);
+  for (const std::string& name : command.given)
+    if (name != "text" && name != "threads")
+      check_same_option(name, command.options, stored, "the run in " + command.folder);
   TrainOptions options = stored;
   if (is_given(command, "text")) options.text = command.options.text;
   if (is_given(command, "threads")) options.threads = command.options.threads;
@@ -155,51 +139,13 @@ void resume(const TrainCommand& command) {
   train(trainer, corpus, command);
 }
 
-void run(const TrainCommand& command) {
+}  // namespace
+
+int run_train(const TrainCommand& command) {
   const std::int64_t threads = command.options.threads;
   if (threads > 0) set_num_threads(static_cast<int>(threads));
   command.resume ? resume(command) : start(command);
-}
-
-void add_options(CLI::App& sub, TrainCommand& command) {
-  TrainOptions& o = command.options;
-  sub.add_option("--text", o.text,
-                 "UTF-8 files (default: this repository's sources and documents)");
-  sub.add_option("--layers", o.layers, "Transformer blocks")->capture_default_str();
-  sub.add_option("--heads", o.heads, "Attention heads; they divide dim")->capture_default_str();
-  sub.add_option("--dim", o.dim, "Features")->capture_default_str();
-  sub.add_option("--context", o.context, "Characters seen at once")->capture_default_str();
-  sub.add_option("--batch", o.batch, "Sequences a step")->capture_default_str();
-  CLI::Option* steps = sub.add_option("--steps", o.steps, "Length of the run in steps");
-  sub.add_option("--minutes", o.minutes, "Or in minutes")->capture_default_str()->excludes(steps);
-  sub.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
-  sub.add_option("--seed", o.seed, "Of weights and batches")->capture_default_str();
-  sub.add_option("--threads", o.threads, "0: one for each core")->capture_default_str();
-  sub.add_option("--dtype", o.dtype, "f32 or f64")->capture_default_str();
-  sub.add_option("--out", command.folder, "Folder of the run")->capture_default_str();
-  sub.add_flag("--resume", command.resume, "Go on with the run in the folder, with its options");
-}
-
-void note_given(const CLI::App& sub, TrainCommand& command) {
-  const nlohmann::json all = to_json(command.options);
-  for (const auto& [name, unused] : all.items())
-    if (sub.count("--" + name) > 0) command.given.push_back(name);
-}
-
-}  // namespace
-
-void add_train(CLI::App& app) {
-  const auto command = std::make_shared<TrainCommand>();
-  CLI::App* sub = app.add_subcommand(
-      "train",
-      "Trains a character-level language model, prints what its backward pass saves, and compares "
-      "its held-out loss with a bigram model's. Ctrl-C saves; --resume goes on.\n"
-      "Example: tapehead train --text book.txt --minutes 10 --out book");
-  add_options(*sub, *command);
-  sub->callback([sub, command] {
-    note_given(*sub, *command);
-    run(*command);
-  });
+  return done;
 }
 
 }  // namespace tapehead::program

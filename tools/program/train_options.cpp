@@ -57,6 +57,20 @@ TrainOptions train_options_from_json(const json& stored, const std::string& sour
   return o;
 }
 
+std::vector<std::string> train_option_names() {
+  std::vector<std::string> names;
+  const json all = to_json(TrainOptions{});
+  for (const auto& [name, unused] : all.items()) names.push_back(name);
+  return names;
+}
+
+void check_same_option(const std::string& name, const TrainOptions& options,
+                       const TrainOptions& stored, const std::string& owner) {
+  const json wanted = to_json(options).at(name), had = to_json(stored).at(name);
+  require(wanted == had,
+          "--" + name + " " + wanted.dump() + ": " + owner + " was started with " + had.dump());
+}
+
 void check(const TrainOptions& o) {
   require_positive("--layers", o.layers);
   require_positive("--heads", o.heads);

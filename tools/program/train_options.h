@@ -33,6 +33,14 @@ nlohmann::json to_json(const TrainOptions& options);
 /// ValueError when an option is missing or of another type; `source` stands in the text.
 TrainOptions train_options_from_json(const nlohmann::json& stored, const std::string& source);
 
+/// The names of all options.
+std::vector<std::string> train_option_names();
+
+/// ValueError when the option `name` is not in `options` what it is in `stored`, where `owner` was
+/// started with that.
+void check_same_option(const std::string& name, const TrainOptions& options,
+                       const TrainOptions& stored, const std::string& owner);
+
 /// ValueError that names the first option which cannot be: sizes and rates that are not positive,
 /// heads that do not divide dim, a dtype that is not floating.
 void check(const TrainOptions& options);

@@ -1,0 +1,124 @@
+#include "command_line.h"
+
+#include <tapehead/core/error.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "cases_format.h"
+#include "commands.h"
+
+namespace tapehead::program {
+namespace {
+
+// ---- what each command may be told -------------------------------------------------------------
+
+// Adds a command that is parsed into a Command and then done by `run`.
+template <class Command>
+CLI::App& add_command(CLI::App& app, const char* name, const char* text,
+                      const std::shared_ptr<Command>& command, int (*run)(const Command&),
+                      int& exit_code) {
+  CLI::App* sub = app.add_subcommand(name, text);
+  sub->final_callback([command, run, &exit_code] { exit_code = run(*command); });
+  return *sub;
+}
+
+void note_given(const CLI::App& sub, TrainCommand& command) {
+  for (const std::string& name : train_option_names())
+    if (sub.count("--" + name) > 0) command.given.push_back(name);
+}
+
+void add_train(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<TrainCommand>();
+  CLI::App& sub = add_command(
+      app, "train",
+      "Trains a character-level language model, prints what its backward pass saves, and compares "
+      "its held-out loss with a bigram model's. Ctrl-C saves; --resume goes on.\n"
+      "Example: tapehead train --text book.txt --minutes 10 --out book",
+      command, run_train, exit_code);
+  TrainOptions& o = command->options;
+  sub.add_option("--text", o.text,
+                 "UTF-8 files (default: this repository's sources and documents)");
+  sub.add_option("--layers", o.layers, "Transformer blocks")->capture_default_str();
+  sub.add_option("--heads", o.heads, "Attention heads; they divide dim")->capture_default_str();
+  sub.add_option("--dim", o.dim, "Features")->capture_default_str();
+  sub.add_option("--context", o.context, "Characters seen at once")->capture_default_str();
+  sub.add_option("--batch", o.batch, "Sequences a step")->capture_default_str();
+  CLI::Option* steps = sub.add_option("--steps", o.steps, "Length of the run in steps");
+  sub.add_option("--minutes", o.minutes, "Or in minutes")->capture_default_str()->excludes(steps);
+  sub.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
+  sub.add_option("--seed", o.seed, "Of weights and batches")->capture_default_str();
+  sub.add_option("--threads", o.threads, "0: one for each core")->capture_default_str();
+  sub.add_option("--dtype", o.dtype, "f32 or f64")->capture_default_str();
+  sub.add_option("--out", command->folder, "Folder of the run")->capture_default_str();
+  sub.add_flag("--resume", command->resume, "Go on with the run in the folder, with its options");
+  sub.parse_complete_callback([&sub, command] { note_given(sub, *command); });
+}
+
+void add_sample(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<SampleCommand>();
+  CLI::App& sub =
+      add_command(app, "sample",
+                  "Continues a prompt with a model that `tapehead train` saved.\n"
+                  "Example: tapehead sample --model tapehead-run --prompt 'Tensor ' --tokens 200",
+                  command, run_sample, exit_code);
+  sub.add_option("--model", command->model, "Folder of the run")->required();
+  sub.add_option("--prompt", command->prompt, "Text to continue; without it, a new line");
+  sub.add_option("--tokens", command->tokens, "Characters to add")->capture_default_str();
+  sub.add_option("--temperature", command->temperature,
+                 "Below 1 more likely, above 1 more varied, 0 always the likeliest")
+      ->capture_default_str();
+  sub.add_option("--top-k", command->top_k, "Choose among the k likeliest characters only");
+  sub.add_option("--seed", command->seed, "Of the random choices")->capture_default_str();
+}
+
+void add_cases(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<CasesCommand>();
+  CLI::App& sub = add_command(
+      app, "cases",
+      "Runs case files (format tapehead-cases/1): operations with the results and gradients that "
+      "another framework computed. Exit code 0 if all pass, 1 if some fail, 2 if a file is "
+      "malformed.\n"
+      "Example: tapehead cases tests/cases/*.json --only 'softmax/*'",
+      command, run_cases, exit_code);
+  sub.add_option("FILE", command->files, "Case files")->required();
+  sub.add_option("--only", command->only,
+                 "Only cases whose name contains this; * and ? are wildcards");
+  sub.add_flag("--json", command->as_json, "The report as JSON");
+}
+
+int complain(std::string message, int exit_code) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::cerr << "tapehead: " << message << std::endl;
+  return exit_code;
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  int exit_code = done;
+  CLI::App app("Trains a small transformer, and shows what the backward pass saves.", "tapehead");
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "Help of all subcommands");
+  add_train(app, exit_code);
+  add_sample(app, exit_code);
+  add_cases(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked_for_help) {
+    return app.exit(asked_for_help);
+  } catch (const CLI::ParseError& error) {
+    return complain(error.what(), bad_input);
+  } catch (const Error& error) {
+    return complain(error.what(), bad_input);
+  } catch (const CaseFormatError& error) {
+    return complain(error.what(), bad_input);
+  } catch (const std::exception& error) {
+    return complain(std::string("unexpected: ") + error.what(), bad_news);
+  }
+  return exit_code;
+}
+
+}  // namespace tapehead::program

@@ -1,0 +1,11 @@
+// The command line of the program. The one place that knows the library which parses it: that
+// library's header alone takes seconds to compile.
+#pragma once
+
+namespace tapehead::program {
+
+/// Runs the command that the arguments name, and returns its exit code; whatever is wrong with them
+/// or with the command's input is one line on stderr.
+int run_command_line(int argc, const char* const* argv);
+
+}  // namespace tapehead::program
