@@ -3,7 +3,8 @@
 #include "support/folder.h"
 
 #include "../tools/program/checkpoint.h"
-#include "../tools/program/maps.h"
+#include "../tools/program/command_line.h"
+#include "../tools/program/commands.h"
 #include "../tools/program/trainer.h"
 
 #include <tapehead/core/tape.h>
@@ -99,7 +100,10 @@ TEST_CASE("tapehead maps writes what the model attends to in a text, as page or 
     const std::string file = folder.file(out);
     std::ostringstream said;
     std::streambuf* const terminal = std::cout.rdbuf(said.rdbuf());
-    CHECK(program::run_maps({.model = folder.file("."), .text = text, .out = file}) == 0);
+    const std::string model_folder = folder.file(".");
+    const char* const words[] = {"tapehead", "maps", "--model", model_folder.c_str(),
+                                 "--text",   text,   "-o",      file.c_str()};
+    CHECK(program::run_command_line(8, words) == program::done);
     std::cout.rdbuf(terminal);
     CHECK(said.str() == "2 layers, 4 characters: " + file + "\n");
     return nn::read_file("test", file);

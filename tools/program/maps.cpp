@@ -1,5 +1,4 @@
-#include "maps.h"
-
+// tapehead maps: what a trained model attends to in a text.
 #include <tapehead/graph/attention_maps.h>
 #include <tapehead/nn/atomic_file.h>
 
@@ -7,6 +6,7 @@
 #include <iostream>
 
 #include "checkpoint.h"
+#include "commands.h"
 #include "utf8.h"
 
 namespace tapehead::program {
@@ -54,7 +54,7 @@ int run_maps(const MapsCommand& command) {
   file.commit();
   std::cout << maps.size() << " layers, " << tokens.size() << " characters: " << command.out
             << "\n";
-  return 0;
+  return done;
 }
 
 }  // namespace tapehead::program
