@@ -150,7 +150,7 @@ TEST_CASE("only learned positions are parameters, and sinusoidal ones are added 
   CHECK(allclose(model(tokens), expected, 1e-13, 1e-13));
 }
 
-TEST_CASE("every kind of positions tells two orders of the same tokens apart; all parameters count") {
+TEST_CASE("every kind of positions tells two orders of tokens apart, and all parameters count") {
   for (const GptPositions positions : all_positions) {
     CAPTURE(static_cast<int>(positions));
     const Gpt model = lively_gpt(small_options(positions));
