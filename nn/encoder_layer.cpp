@@ -3,67 +3,39 @@
 
 namespace tapehead::nn {
 
-namespace {
-
-MultiHeadAttentionOptions attention_options(const TransformerEncoderLayerOptions& options) {
-  return {.embed_dim = options.d_model,
-          .num_heads = options.nhead,
-          .dropout = options.dropout,
-          .bias = options.bias,
-          .init = ProjectionInit::xavier_uniform,
-          .path = options.path,
-          .dtype = options.dtype};
-}
-
-FeedForwardOptions feed_forward_options(const TransformerEncoderLayerOptions& options) {
-  return {.dim = options.d_model,
-          .hidden = options.dim_feedforward,
-          .activation = options.activation,
-          .dropout = options.dropout,
-          .bias = options.bias,
-          .dtype = options.dtype};
-}
-
-LayerNormOptions norm_options(const TransformerEncoderLayerOptions& options) {
-  return {.normalized_shape = {options.d_model},
-          .eps = options.layer_norm_eps,
-          .bias = options.bias,
-          .dtype = options.dtype};
-}
-
-}  // namespace
-
-TransformerEncoderLayer::TransformerEncoderLayer(TransformerEncoderLayerOptions options,
+TransformerEncoderLayer::TransformerEncoderLayer(TransformerLayerOptions options,
                                                  Generator& generator)
-    : self_attn(attention_options(options), generator),
+    : self_attn(self_attention_options(options), generator),
       feed_forward(feed_forward_options(options), generator),
-      norm1(norm_options(options)),
-      norm2(norm_options(options)),
+      norm1(layer_norm_options(options)),
+      norm2(layer_norm_options(options)),
       dropout1(options.dropout),
       dropout2(options.dropout),
       options_(options) {}
 
-Tensor TransformerEncoderLayer::attend(const Tensor& x, const Mask& mask,
-                                       const Tensor& bias) const {
-  return dropout1(self_attn(x, x, x, mask, bias));
+// attend(x) is the self-attention. Each branch is added in place to what it returned, which nobody
+// else holds.
+template <class Attend>
+Tensor TransformerEncoderLayer::run(const Tensor& src, Attend&& attend) const {
+  const bool first = options_.norm_first;
+  Tensor branch = dropout1(attend(first ? norm1(src) : src));
+  Tensor attended = src + std::move(branch);
+  if (!first) attended = norm1(attended);
+  branch = dropout2(feed_forward(first ? norm2(attended) : attended));
+  const Tensor sum = attended + std::move(branch);
+  return first ? sum : norm2(sum);
 }
 
-Tensor TransformerEncoderLayer::feed(const Tensor& x) const { return dropout2(feed_forward(x)); }
-
-// Each branch is added in place to what it returned, which nobody else holds.
 Tensor TransformerEncoderLayer::operator()(const Tensor& src, const Mask& mask,
                                            const Tensor& bias) const {
   const ModuleScope scope = enter();
-  if (options_.norm_first) {
-    Tensor branch = attend(norm1(src), mask, bias);
-    const Tensor attended = src + std::move(branch);
-    branch = feed(norm2(attended));
-    return attended + std::move(branch);
-  }
-  Tensor branch = attend(src, mask, bias);
-  const Tensor attended = norm1(src + std::move(branch));
-  branch = feed(attended);
-  return norm2(attended + std::move(branch));
+  return run(src, [&](const Tensor& x) { return self_attn(x, x, x, mask, bias); });
+}
+
+Tensor TransformerEncoderLayer::decode(const Tensor& x, KeyValueCache& cache, const Mask& mask,
+                                       const Tensor& bias) const {
+  const ModuleScope scope = enter();
+  return run(x, [&](const Tensor& tokens) { return self_attn.decode(tokens, cache, mask, bias); });
 }
 
 void TransformerEncoderLayer::visit(Visitor& visitor) {
@@ -77,8 +49,7 @@ void TransformerEncoderLayer::visit(Visitor& visitor) {
 }
 
 std::string TransformerEncoderLayer::summary() const {
-  return std::string("TransformerEncoderLayer (") + (options_.norm_first ? "pre" : "post") +
-         "-norm)";
+  return summary_of("TransformerEncoderLayer", options_);
 }
 
 }  // namespace tapehead::nn

@@ -4,26 +4,40 @@
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/views.h>
 
-#include <algorithm>
+#include <cmath>
 
 namespace tapehead::nn {
 namespace {
 
 constexpr double embedding_deviation = 0.02;
 
-EmbeddingOptions embedding_options(const GptOptions& options, std::int64_t rows) {
-  return {.num_embeddings = rows,
+EmbeddingOptions embedding_options(const GptOptions& options) {
+  return {.num_embeddings = options.vocab_size,
           .embedding_dim = options.dim,
           .deviation = embedding_deviation,
           .dtype = options.dtype};
 }
 
-TransformerBlockOptions block_options(const GptOptions& options) {
-  return {.dim = options.dim,
-          .heads = options.heads,
-          .activation = options.activation,
-          .dropout = options.dropout,
+LearnedPositionsOptions position_options(const GptOptions& options) {
+  return {.max_positions = options.context,
+          .dim = options.dim,
+          .deviation = embedding_deviation,
           .dtype = options.dtype};
+}
+
+TransformerLayerOptions layer_options(const GptOptions& options) {
+  TransformerLayerOptions layer{.d_model = options.dim,
+                                .nhead = options.heads,
+                                .dim_feedforward = 4 * options.dim,
+                                .dropout = options.dropout,
+                                .activation = options.activation,
+                                .norm_first = true,
+                                .num_kv_heads = options.kv_heads,
+                                .init = ProjectionInit::linear_uniform,
+                                .path = options.path,
+                                .dtype = options.dtype};
+  if (options.positions == GptPositions::rotary) layer.rotary.emplace();
+  return layer;
 }
 
 const GptOptions& checked(const GptOptions& options) {
@@ -32,19 +46,23 @@ const GptOptions& checked(const GptOptions& options) {
   check_positive("Gpt", "layers", options.layers);
   check_positive("Gpt", "heads", options.heads);
   check_positive("Gpt", "dim", options.dim);
+  if (options.positions == GptPositions::sinusoidal && options.dim % 2 != 0)
+    throw ValueError(
+        "Gpt", "dim " + std::to_string(options.dim) + " must be even with sinusoidal positions");
   return options;
 }
 
 }  // namespace
 
 Gpt::Gpt(GptOptions options, Generator& generator)
-    : token_embedding(embedding_options(options, checked(options).vocab_size), generator),
-      position_embedding(embedding_options(options, options.context), generator),
+    : token_embedding(embedding_options(checked(options)), generator),
       dropout(options.dropout),
       norm({.normalized_shape = {options.dim}, .dtype = options.dtype}),
       options_(options) {
+  if (options.positions == GptPositions::learned)
+    position_embedding.emplace(position_options(options), generator);
   for (std::int64_t i = 0; i < options.layers; ++i)
-    layers.emplace_back(block_options(options), generator);
+    layers.emplace_back(layer_options(options), generator);
   if (!options.tied_output)
     head.emplace(LinearOptions{.in_features = options.dim,
                                .out_features = options.vocab_size,
@@ -58,27 +76,60 @@ Tensor Gpt::operator()(const Tensor& tokens) const {
   return logits(features(tokens));
 }
 
-// Positions are the first rows of their table: a view, where a look-up would copy them.
-Tensor Gpt::embed(const Tensor& tokens) const {
+Tensor Gpt::decode(const Tensor& tokens, GptCache& cache) const {
+  const ModuleScope scope = enter();
+  if (cache.empty()) cache.resize(layers.size());
+  if (cache.size() != layers.size())
+    throw ValueError("Gpt", "a cache of " + std::to_string(cache.size()) +
+                                " layers for a model of " + std::to_string(layers.size()));
+  const std::int64_t size = cache.front().size();
+  try {
+    return logits(features(tokens, &cache));
+  } catch (...) {
+    for (KeyValueCache& layer : cache) layer.truncate(size);
+    throw;
+  }
+}
+
+Tensor Gpt::embed(const Tensor& tokens, std::int64_t offset) const {
   const std::int64_t time = tokens.size(-1);
   Tensor x = token_embedding(tokens);
-  const Tensor positions = narrow(position_embedding.weight, 0, 0, time);
-  x = std::move(x) + positions;
+  if (position_embedding) {
+    const Tensor positions = (*position_embedding)(time, offset);
+    x = std::move(x) + positions;
+  } else if (options_.positions == GptPositions::sinusoidal) {
+    const Tensor positions = sinusoidal_positions(time, options_.dim, offset, options_.dtype);
+    x = std::move(x) * std::sqrt(static_cast<double>(options_.dim));
+    x = std::move(x) + positions;
+  }
   return dropout(std::move(x));
 }
 
-Tensor Gpt::features(const Tensor& tokens) const {
+// With a cache, the tokens are those that come next.
+Tensor Gpt::features(const Tensor& tokens, GptCache* cache) const {
   if (tokens.rank() != 1 && tokens.rank() != 2)
     throw ShapeError("Gpt", "tokens " + describe(tokens) + " must be (batch, time) or (time)");
-  const std::int64_t time = tokens.size(-1);
-  if (time > options_.context)
-    throw ShapeError("Gpt", "tokens " + describe(tokens) + ": the model's context is " +
-                                std::to_string(options_.context));
-  Tensor x = embed(tokens);
+  const std::int64_t time = tokens.size(-1), offset = cache ? cache->front().size() : 0;
+  if (offset + time > options_.context)
+    throw ShapeError("Gpt", "tokens " + describe(tokens) +
+                                (offset > 0 ? " after " + std::to_string(offset) : "") +
+                                ": the model's context is " + std::to_string(options_.context));
   const std::int64_t batch = tokens.rank() == 2 ? tokens.size(0) : 1;
-  const Mask mask = Mask::causal().prepared({batch, options_.heads, time, time});
-  for (const TransformerBlock& layer : layers) x = layer(x, mask);
+  const Tensor x =
+      run_layers(embed(tokens, offset), {batch, options_.heads, time, offset + time}, cache);
   return norm(x);
+}
+
+// All layers share one mask and one bias for their scores.
+Tensor Gpt::run_layers(Tensor x, const Shape& scores, GptCache* cache) const {
+  const std::int64_t time = scores[2], keys = scores[3];
+  Tensor bias;
+  if (options_.positions == GptPositions::alibi)
+    bias = alibi_bias(options_.heads, time, keys, keys - time, options_.dtype);
+  const Mask mask = cache ? Mask() : Mask::causal().prepared(scores);
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    x = cache ? layers[i].decode(x, (*cache)[i], mask, bias) : layers[i](x, mask, bias);
+  return x;
 }
 
 Tensor Gpt::logits(const Tensor& features) const {
@@ -93,14 +144,24 @@ std::vector<std::int64_t> Gpt::generate(std::vector<std::int64_t> prompt, std::i
     throw ValueError("Gpt", "count " + std::to_string(count) + " must not be negative");
   const Tape::Pause pause;
   const ModuleScope scope = enter();
+  GptCache cache(layers.size());
   std::vector<std::int64_t> tokens = std::move(prompt);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto seen = std::min(static_cast<std::int64_t>(tokens.size()), options_.context);
-    const std::vector<std::int64_t> window(tokens.end() - seen, tokens.end());
-    const Tensor last = select(features(from_vector(window, {seen})), 0, -1);
-    tokens.push_back(sample(logits(last).to_vector(), options, generator));
-  }
+  for (std::int64_t i = 0; i < count; ++i)
+    tokens.push_back(sample(last_logits(tokens, cache).to_vector(), options, generator));
   return tokens;
+}
+
+// The logits of the token after `tokens`, of which the cache holds the first ones. Only of the last
+// position: the others' would be thrown away.
+Tensor Gpt::last_logits(std::span<const std::int64_t> tokens, GptCache& cache) const {
+  const auto context = static_cast<std::size_t>(options_.context);
+  const bool fits = tokens.size() <= context;
+  const std::span<const std::int64_t> part =
+      fits ? tokens.subspan(static_cast<std::size_t>(cache.front().size())) : tokens.last(context);
+  const std::vector<std::int64_t> input(part.begin(), part.end());
+  const Tensor indices = from_vector(input, {std::ssize(input)});
+  const Tensor last = select(features(indices, fits ? &cache : nullptr), 0, -1);
+  return logits(last);
 }
 
 void Gpt::visit(Visitor& visitor) {

@@ -1,15 +1,26 @@
 // Gpt: a causal language model, after Radford et al., "Language models are unsupervised multitask
-// learners" (2019): token and learned position embeddings, pre-norm transformer blocks, a last
-// norm, and a map to logits.
+// learners" (2019): embeddings of tokens and positions, pre-norm transformer layers, a last norm,
+// and a map to logits.
 #pragma once
 
+#include <tapehead/nn/encoder_layer.h>
 #include <tapehead/nn/sample.h>
-#include <tapehead/nn/transformer.h>
 
 #include <span>
 #include <vector>
 
 namespace tapehead::nn {
+
+/// How Gpt tells positions (nn/positions.h).
+enum class GptPositions {
+  learned,     ///< a parameter for each, added to the token embedding
+  sinusoidal,  ///< added to sqrt(dim) times the token embedding (Vaswani et al. 2017, section 3.4)
+  rotary,      ///< queries and keys are turned in every layer
+  alibi,       ///< a bias of the scores in every layer
+};
+
+/// One for each layer: what the layers have seen of a sequence, or of a batch of sequences.
+using GptCache = std::vector<KeyValueCache>;
 
 struct GptOptions {
   std::int64_t vocab_size = 0;
@@ -20,22 +31,33 @@ struct GptOptions {
   double dropout = 0;        ///< of the blocks and the embeddings, in training mode
   bool tied_output = false;  ///< logits by the token embedding's own weight
   Activation activation = Activation::gelu;
+  GptPositions positions = GptPositions::learned;
+  std::optional<std::int64_t> kv_heads = {};  ///< heads of keys and values; `heads` when not given
+  AttentionPath path = AttentionPath::composed;
   DType dtype = DType::f32;
 };
 
 /// Tokens (N, T) or (T), i64 -> logits (..., T, vocab_size) of each next token. Embeddings start as
 /// N(0, 0.02), the linear maps as Linear's.
-/// ValueError: sizes not positive, dim not divisible by heads, dropout outside [0, 1]. ShapeError:
-/// tokens of another rank, or more than `context` of them. IndexError: a token outside the
-/// vocabulary.
+/// ValueError: as MultiHeadAttention, and layers, context or vocab_size not positive, or sinusoidal
+/// positions of an odd dim. ShapeError: tokens of another rank, or more than `context` of them.
+/// IndexError: a token outside the vocabulary.
 struct Gpt : Module {
   explicit Gpt(GptOptions options, Generator& generator = default_generator());
 
   Tensor operator()(const Tensor& tokens) const;
 
+  /// The logits of the tokens that come next in a sequence, (N, t) or (t): with an empty cache its
+  /// first ones. In parts this gives the logits of one pass. For inference, as KeyValueCache. An
+  /// error leaves the cache as it was. ShapeError: also when the cache and the tokens together are
+  /// longer than `context`. ValueError: a cache that is not empty and has another number of layers.
+  Tensor decode(const Tensor& tokens, GptCache& cache) const;
+
   /// `prompt`, continued by `count` tokens, each drawn from the logits of the last position; of a
-  /// long sequence the last `context` tokens are seen. Records nothing. Put the model in evaluation
-  /// mode first, or dropout acts. ValueError: an empty prompt, a negative count, bad options.
+  /// long sequence the last `context` tokens are seen. Up to there a token costs one query against
+  /// a cache; beyond, every token of the window has moved, and each step computes the whole window
+  /// anew. Records nothing. Put the model in evaluation mode first, or dropout acts. ValueError: an
+  /// empty prompt, a negative count, bad options.
   std::vector<std::int64_t> generate(std::vector<std::int64_t> prompt, std::int64_t count,
                                      const SampleOptions& options = {},
                                      Generator& generator = default_generator()) const;
@@ -45,16 +67,18 @@ struct Gpt : Module {
   const GptOptions& options() const { return options_; }
 
   Embedding token_embedding;
-  Embedding position_embedding;
+  std::optional<LearnedPositions> position_embedding;  ///< absent for other positions
   Dropout dropout;
-  std::vector<TransformerBlock> layers;
+  std::vector<TransformerEncoderLayer> layers;
   LayerNorm norm;
   std::optional<Linear> head;  ///< without bias; absent when the output is tied
 
  private:
-  Tensor embed(const Tensor& tokens) const;
-  Tensor features(const Tensor& tokens) const;
+  Tensor embed(const Tensor& tokens, std::int64_t offset) const;
+  Tensor features(const Tensor& tokens, GptCache* cache = nullptr) const;
+  Tensor run_layers(Tensor x, const Shape& scores, GptCache* cache) const;
   Tensor logits(const Tensor& features) const;
+  Tensor last_logits(std::span<const std::int64_t> tokens, GptCache& cache) const;
 
   GptOptions options_;
 };

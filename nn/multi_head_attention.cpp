@@ -1,3 +1,4 @@
+#include <tapehead/nn/attention_recorder.h>
 #include <tapehead/nn/check.h>
 #include <tapehead/nn/init.h>
 #include <tapehead/nn/multi_head_attention.h>
@@ -6,15 +7,39 @@
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
+#include <array>
+
 namespace tapehead::nn {
 
 namespace {
 
-enum Part : std::int64_t { query_part, key_part, value_part };
+// The parts of the packed projection, in the order of their rows.
+enum Part { query_part, key_part, value_part };
+
+std::int64_t key_value_heads(const MultiHeadAttentionOptions& options) {
+  return options.num_kv_heads.value_or(options.num_heads);
+}
+
+std::int64_t head_features(const MultiHeadAttentionOptions& options) {
+  return options.embed_dim / options.num_heads;
+}
+
+// Rows of the projections of keys and of values.
+std::int64_t key_value_dim(const MultiHeadAttentionOptions& options) {
+  return head_features(options) * key_value_heads(options);
+}
 
 bool has_packed_weight(const MultiHeadAttentionOptions& options) {
   return options.kdim.value_or(options.embed_dim) == options.embed_dim &&
          options.vdim.value_or(options.embed_dim) == options.embed_dim;
+}
+
+void check_divides(const char* dividend_name, std::int64_t dividend, const char* divisor_name,
+                   std::int64_t divisor) {
+  if (dividend % divisor != 0)
+    throw ValueError("MultiHeadAttention", std::string(dividend_name) + " " +
+                                               std::to_string(dividend) + " must be divisible by " +
+                                               divisor_name + " " + std::to_string(divisor));
 }
 
 const MultiHeadAttentionOptions& checked(const MultiHeadAttentionOptions& options) {
@@ -24,10 +49,12 @@ const MultiHeadAttentionOptions& checked(const MultiHeadAttentionOptions& option
   check_positive(name, "kdim", options.kdim.value_or(options.embed_dim));
   check_positive(name, "vdim", options.vdim.value_or(options.embed_dim));
   check_probability(name, "dropout", options.dropout);
-  if (options.embed_dim % options.num_heads != 0)
-    throw ValueError(name, "embed_dim " + std::to_string(options.embed_dim) +
-                               " must be divisible by num_heads " +
-                               std::to_string(options.num_heads));
+  check_positive(name, "num_kv_heads", key_value_heads(options));
+  check_divides("embed_dim", options.embed_dim, "num_heads", options.num_heads);
+  check_divides("num_heads", options.num_heads, "num_kv_heads", key_value_heads(options));
+  if (options.rotary && head_features(options) % 2 != 0)
+    throw ValueError(name, "a head has " + std::to_string(head_features(options)) +
+                               " features; with rotary positions they must be even");
   return options;
 }
 
@@ -49,41 +76,55 @@ LinearOptions output_options(const MultiHeadAttentionOptions& options) {
 
 MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionOptions options, Generator& generator)
     : out_proj(output_options(checked(options)), generator), options_(options) {
-  const std::int64_t dim = options.embed_dim;
+  const std::int64_t dim = options.embed_dim, kv_dim = key_value_dim(options);
+  const std::int64_t rows = dim + 2 * kv_dim;
   if (has_packed_weight(options)) {
-    in_proj_weight = initial_weight(options, 3 * dim, dim, generator);
+    in_proj_weight = initial_weight(options, rows, dim, generator);
   } else {
     q_proj_weight = initial_weight(options, dim, dim, generator);
-    k_proj_weight = initial_weight(options, dim, options.kdim.value_or(dim), generator);
-    v_proj_weight = initial_weight(options, dim, options.vdim.value_or(dim), generator);
+    k_proj_weight = initial_weight(options, kv_dim, options.kdim.value_or(dim), generator);
+    v_proj_weight = initial_weight(options, kv_dim, options.vdim.value_or(dim), generator);
   }
   if (!options.bias) return;
   if (options.init == ProjectionInit::xavier_uniform) {
-    in_proj_bias = parameter(zeros({3 * dim}, options.dtype));
+    in_proj_bias = parameter(zeros({rows}, options.dtype));
     out_proj.bias = parameter(zeros({dim}, options.dtype));
   } else {
-    in_proj_bias = parameter(linear_uniform({3 * dim}, dim, options.dtype, generator));
+    in_proj_bias = parameter(linear_uniform({rows}, dim, options.dtype, generator));
   }
 }
 
 // Query, key and value are projected each by its rows of the packed weight, which are views of it:
 // nothing is copied, and cross-attention is the same code.
-MultiHeadAttention::Projection MultiHeadAttention::projection(std::int64_t part) const {
-  const std::int64_t dim = options_.embed_dim;
-  Projection projection;
+Tensor MultiHeadAttention::project(const Tensor& x, int part) const {
+  const std::int64_t dim = options_.embed_dim, kv_dim = key_value_dim(options_);
+  const std::array starts{std::int64_t{0}, dim, dim + kv_dim};
+  const std::int64_t start = starts.at(static_cast<std::size_t>(part));
+  const std::int64_t rows = part == query_part ? dim : kv_dim;
+  Tensor weight, bias;
   if (in_proj_weight.defined()) {
-    projection.weight = narrow(in_proj_weight, 0, part * dim, dim);
+    weight = narrow(in_proj_weight, 0, start, rows);
   } else {
-    const Tensor* const weights[] = {&q_proj_weight, &k_proj_weight, &v_proj_weight};
-    projection.weight = *weights[part];
+    weight = part == query_part ? q_proj_weight : part == key_part ? k_proj_weight : v_proj_weight;
   }
-  if (in_proj_bias.defined()) projection.bias = narrow(in_proj_bias, 0, part * dim, dim);
-  return projection;
+  if (in_proj_bias.defined()) bias = narrow(in_proj_bias, 0, start, rows);
+  return split_heads(linear(x, weight, bias), rows / head_features(options_));
 }
 
-Tensor MultiHeadAttention::project(const Tensor& x, std::int64_t part) const {
-  const Projection own = projection(part);
-  return split_heads(linear(x, own.weight, own.bias), options_.num_heads);
+// The first token stands at position `offset`.
+MultiHeadAttention::Heads MultiHeadAttention::project(const Tensor& query, const Tensor& key,
+                                                      const Tensor& value,
+                                                      std::int64_t offset) const {
+  Heads heads;
+  heads.q = project(query, query_part);
+  heads.k = project(key, key_part);
+  heads.v = project(value, value_part);
+  if (!options_.rotary) return heads;
+  const RotaryTable table = rotary_table(query.size(-2), head_features(options_), offset,
+                                         *options_.rotary, options_.dtype);
+  heads.q = rotate_positions(heads.q, table);
+  heads.k = rotate_positions(heads.k, table);
+  return heads;
 }
 
 void MultiHeadAttention::check(const Tensor& query, const Tensor& key, const Tensor& value) const {
@@ -103,35 +144,45 @@ void MultiHeadAttention::check(const Tensor& query, const Tensor& key, const Ten
   if (key.size(-2) != value.size(-2)) reject("key and value must have equal time");
   if (rank == 3 && (key.size(0) != query.size(0) || value.size(0) != query.size(0)))
     reject("the batch sizes must be equal");
+  if (options_.rotary && key.size(-2) != query.size(-2))
+    reject("with rotary positions query and key must have equal time");
+}
+
+// Weights that are asked for, or recorded, are composed; they are read before dropout.
+MultiHeadAttention::WithWeights MultiHeadAttention::attend(const Heads& heads,
+                                                           AttentionOptions options,
+                                                           std::optional<HeadWeights> which) const {
+  options.scale = options_.scale;
+  options.dropout = training() ? options_.dropout : 0;
+  options.path = options_.path;
+  WithWeights result;
+  Tensor attended;
+  if (which || AttentionRecorder::active()) {
+    Tensor weights = attention_weights(heads.q, heads.k, options);
+    AttentionRecorder::record(weights);
+    if (which) result.weights = *which == HeadWeights::per_head ? weights : mean(weights, {1});
+    attended = weighted_values(std::move(weights), heads.v, options.dropout);
+  } else {
+    attended = attention(heads.q, heads.k, heads.v, options);
+  }
+  attended = merge_heads(attended);
+  result.output = out_proj(attended);
+  return result;
 }
 
 MultiHeadAttention::WithWeights MultiHeadAttention::run(const Tensor& query, const Tensor& key,
                                                         const Tensor& value,
-                                                        AttentionOptions options,
+                                                        const AttentionOptions& options,
                                                         std::optional<HeadWeights> which) const {
   const ModuleScope scope = enter();
   check(query, key, value);
-  const bool batched = query.rank() == 3;
-  const auto with_batch = [&](const Tensor& x) { return batched ? x : unsqueeze(x, 0); };
-  const auto as_given = [&](Tensor x) { return batched ? x : squeeze(x, 0); };
-
-  const Tensor q = project(with_batch(query), query_part);
-  const Tensor k = project(with_batch(key), key_part);
-  const Tensor v = project(with_batch(value), value_part);
-  options.dropout = training() ? options_.dropout : 0;
-  options.path = options_.path;
-  WithWeights result;
-  Tensor heads;
-  if (which) {
-    Tensor weights = attention_weights(q, k, options);
-    const bool per_head = *which == HeadWeights::per_head;
-    result.weights = as_given(per_head ? weights : mean(weights, {1}));
-    heads = weighted_values(std::move(weights), v, options.dropout);
-  } else {
-    heads = attention(q, k, v, options);
-  }
-  heads = merge_heads(heads);
-  result.output = as_given(out_proj(heads));
+  if (query.rank() == 3) return attend(project(query, key, value, 0), options, which);
+  const Tensor one_query = unsqueeze(query, 0);
+  const Tensor one_key = unsqueeze(key, 0);
+  const Tensor one_value = unsqueeze(value, 0);
+  WithWeights result = attend(project(one_query, one_key, one_value, 0), options, which);
+  result.output = squeeze(result.output, 0);
+  if (which) result.weights = squeeze(result.weights, 0);
   return result;
 }
 
@@ -146,20 +197,19 @@ MultiHeadAttention::WithWeights MultiHeadAttention::with_weights(
   return run(query, key, value, {.mask = mask, .bias = bias}, which);
 }
 
-Tensor MultiHeadAttention::decode(const Tensor& x, KeyValueCache& cache, const Mask& mask) const {
+Tensor MultiHeadAttention::decode(const Tensor& x, KeyValueCache& cache, const Mask& mask,
+                                  const Tensor& bias) const {
   const ModuleScope scope = enter();
   check(x, x, x);
   const bool batched = x.rank() == 3;
   const Tensor tokens = batched ? x : unsqueeze(x, 0);
-  const Tensor q = project(tokens, query_part);
-  const Tensor k = project(tokens, key_part);
-  const Tensor v = project(tokens, value_part);
-  const AttentionOptions options{.mask = Mask::causal(cache.size()) & mask,
-                                 .dropout = training() ? options_.dropout : 0,
-                                 .path = options_.path};
-  const KeyValueCache::Seen seen = cache.append(k, v);
-  const Tensor heads = attention(q, seen.keys, seen.values, options);
-  const Tensor output = out_proj(merge_heads(heads));
+  const std::int64_t offset = cache.size();
+  Heads heads = project(tokens, tokens, tokens, offset);
+  KeyValueCache::Seen seen = cache.append(heads.k, heads.v);
+  heads.k = std::move(seen.keys);
+  heads.v = std::move(seen.values);
+  const Mask causal = Mask::causal(offset) & mask;
+  const Tensor output = attend(heads, {.mask = causal, .bias = bias}, std::nullopt).output;
   return batched ? output : squeeze(output, 0);
 }
 
@@ -174,7 +224,9 @@ void MultiHeadAttention::visit(Visitor& visitor) {
 
 std::string MultiHeadAttention::summary() const {
   return "MultiHeadAttention(" + std::to_string(options_.embed_dim) + ", " +
-         std::to_string(options_.num_heads) + " heads)";
+         std::to_string(options_.num_heads) + " heads" +
+         (options_.num_kv_heads ? ", " + std::to_string(*options_.num_kv_heads) + " of keys)"
+                                : ")");
 }
 
 }  // namespace tapehead::nn

@@ -9,6 +9,7 @@
 #include <tapehead/nn/attention.h>
 #include <tapehead/nn/key_value_cache.h>
 #include <tapehead/nn/layers.h>
+#include <tapehead/nn/positions.h>
 
 #include <optional>
 
@@ -28,6 +29,12 @@ struct MultiHeadAttentionOptions {
   bool bias = true;
   std::optional<std::int64_t> kdim = {};  ///< features of the keys; embed_dim when not given
   std::optional<std::int64_t> vdim = {};  ///< features of the values; embed_dim when not given
+  /// Heads of keys and values, each for a group of query heads; num_heads when not given, 1 for
+  /// multi-query attention. Their projections and the cache are as much smaller.
+  std::optional<std::int64_t> num_kv_heads = {};
+  std::optional<double> scale = {};  ///< of the scores; 1 / sqrt(features of a head) when not given
+  /// Turns queries and keys by their positions (nn/positions.h): for self-attention, also in parts.
+  std::optional<RotaryOptions> rotary = {};
   ProjectionInit init = ProjectionInit::linear_uniform;
   /// Of attention() where no weights are asked for; with weights it is composed.
   AttentionPath path = AttentionPath::composed;
@@ -39,7 +46,8 @@ enum class HeadWeights { averaged, per_head };
 
 /// Multi-head attention with the parameters of torch.nn.MultiheadAttention under its names. Tensors
 /// are batch first, (N, T, features), or (T, features) without a batch.
-/// ValueError: sizes not positive, embed_dim not divisible by num_heads, dropout outside [0, 1].
+/// ValueError: sizes not positive, embed_dim not divisible by num_heads, or num_heads by
+/// num_kv_heads, dropout outside [0, 1], rotary positions of heads with an odd number of features.
 struct MultiHeadAttention : Module {
   explicit MultiHeadAttention(MultiHeadAttentionOptions options,
                               Generator& generator = default_generator());
@@ -64,32 +72,37 @@ struct MultiHeadAttention : Module {
   /// Causal self-attention of the next tokens, x (N, t, embed_dim) or (t, embed_dim): they stand at
   /// positions cache.size() on, see all before them and, of each other, what is not later; then
   /// the cache holds them, too. Token by token this gives the output of one pass with
-  /// Mask::causal(). `mask` hides more (padding); it is over scores (N, num_heads, t, cache.size()
-  /// with t). Dropout acts in training mode. After an error cache.truncate() undoes the step.
-  /// ShapeError, DTypeError and StateError: also as KeyValueCache::append.
-  Tensor decode(const Tensor& x, KeyValueCache& cache, const Mask& mask = {}) const;
+  /// Mask::causal(). `mask` hides more (padding); it and the bias are over scores (N, num_heads, t,
+  /// cache.size() with t). Dropout acts in training mode. After an error cache.truncate() undoes
+  /// the step. ShapeError, DTypeError and StateError: also as KeyValueCache::append.
+  Tensor decode(const Tensor& x, KeyValueCache& cache, const Mask& mask = {},
+                const Tensor& bias = {}) const;
 
   void visit(Visitor& visitor) override;
   std::string summary() const override;
   const MultiHeadAttentionOptions& options() const { return options_; }
 
-  Tensor
-      in_proj_weight;  ///< (3 embed_dim, embed_dim): rows of q, k, v; when kdim = vdim = embed_dim
-  Tensor q_proj_weight;  ///< (embed_dim, embed_dim), else
-  Tensor k_proj_weight;  ///< (embed_dim, kdim)
-  Tensor v_proj_weight;  ///< (embed_dim, vdim)
-  Tensor in_proj_bias;   ///< (3 embed_dim), or undefined
-  Linear out_proj;       ///< embed_dim -> embed_dim
+  // kv_dim is embed_dim * num_kv_heads / num_heads. The first weight is there when kdim = vdim =
+  // embed_dim, else the next three are; nn/projection_layouts.h converts between them.
+  Tensor in_proj_weight;  ///< (embed_dim + 2 kv_dim, embed_dim): rows of q, then of k, then of v
+  Tensor q_proj_weight;   ///< (embed_dim, embed_dim)
+  Tensor k_proj_weight;   ///< (kv_dim, kdim)
+  Tensor v_proj_weight;   ///< (kv_dim, vdim)
+  Tensor in_proj_bias;    ///< (embed_dim + 2 kv_dim), or undefined
+  Linear out_proj;        ///< embed_dim -> embed_dim
 
  private:
-  struct Projection {
-    Tensor weight, bias;
+  struct Heads {
+    Tensor q, k, v;  // (N, heads, time, features of a head)
   };
-  Projection projection(std::int64_t part) const;
-  Tensor project(const Tensor& x, std::int64_t part) const;
+  Tensor project(const Tensor& x, int part) const;
+  Heads project(const Tensor& query, const Tensor& key, const Tensor& value,
+                std::int64_t offset) const;
+  WithWeights attend(const Heads& heads, AttentionOptions options,
+                     std::optional<HeadWeights> which) const;
   void check(const Tensor& query, const Tensor& key, const Tensor& value) const;
   WithWeights run(const Tensor& query, const Tensor& key, const Tensor& value,
-                  AttentionOptions options, std::optional<HeadWeights> which) const;
+                  const AttentionOptions& options, std::optional<HeadWeights> which) const;
 
   MultiHeadAttentionOptions options_;
 };

@@ -47,7 +47,10 @@
 #include <tapehead/ops/write.h>
 
 #include <tapehead/nn/attention.h>
+#include <tapehead/nn/attention_recorder.h>
+#include <tapehead/nn/decoder_layer.h>
 #include <tapehead/nn/encoder_layer.h>
+#include <tapehead/nn/feed_forward.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/nn/init.h>
 #include <tapehead/nn/key_value_cache.h>
@@ -58,6 +61,8 @@
 #include <tapehead/nn/multi_head_attention.h>
 #include <tapehead/nn/named_tensor.h>
 #include <tapehead/nn/optimizer.h>
+#include <tapehead/nn/positions.h>
+#include <tapehead/nn/projection_layouts.h>
 #include <tapehead/nn/safetensors.h>
 #include <tapehead/nn/sample.h>
 #include <tapehead/nn/schedule.h>

@@ -1,150 +1,83 @@
+#include <tapehead/nn/check.h>
 #include <tapehead/nn/transformer.h>
-#include <tapehead/ops/activations.h>
-#include <tapehead/ops/binary.h>
-
-#include <array>
 
 namespace tapehead::nn {
 
-// ---- Activation --------------------------------------------------------------------------------
-
 namespace {
 
-constexpr std::array activation_names = {
-    std::pair{Activation::gelu, "gelu"},
-    std::pair{Activation::gelu_tanh, "gelu_tanh"},
-    std::pair{Activation::relu, "relu"},
-};
+template <class Layer>
+void make_layers(const char* kind, const TransformerStackOptions& options, Generator& generator,
+                 std::vector<Layer>& layers, std::optional<LayerNorm>& norm) {
+  check_positive(kind, "num_layers", options.num_layers);
+  for (std::int64_t i = 0; i < options.num_layers; ++i)
+    layers.emplace_back(options.layer, generator);
+  if (options.final_norm) norm.emplace(layer_norm_options(options.layer));
+}
 
-Tensor activate(Activation activation, Tensor x) {
-  switch (activation) {
-    case Activation::gelu: return gelu(std::move(x));
-    case Activation::gelu_tanh: return gelu(std::move(x), Approximate::tanh);
-    case Activation::relu: break;
-  }
-  return relu(std::move(x));
+// The mask with its tensor made once for all layers. Inputs of a wrong rank are left to the layers.
+Mask shared(const Mask& mask, const Tensor& queries, const Tensor& keys, std::int64_t heads) {
+  const int rank = queries.rank();
+  if ((rank != 2 && rank != 3) || keys.rank() != rank) return mask;
+  const std::int64_t batch = rank == 3 ? queries.size(0) : 1;
+  return mask.prepared({batch, heads, queries.size(-2), keys.size(-2)});
+}
+
+std::string summary_of_stack(const char* kind, const TransformerStackOptions& options) {
+  return std::string(kind) + "(" + std::to_string(options.num_layers) + " layers)";
 }
 
 }  // namespace
 
-Activation parse_activation(std::string_view text) {
-  for (const auto& [activation, name] : activation_names)
-    if (text == name) return activation;
-  throw ValueError("activation",
-                   "\"" + std::string(text) + "\" must be \"gelu\", \"gelu_tanh\" or \"relu\"");
+// ---- TransformerEncoder ------------------------------------------------------------------------
+
+TransformerEncoder::TransformerEncoder(TransformerStackOptions options, Generator& generator)
+    : options_(options) {
+  make_layers("TransformerEncoder", options, generator, layers, norm);
 }
 
-std::string_view to_string(Activation activation) {
-  return activation_names[static_cast<std::size_t>(activation)].second;
-}
-
-// ---- FeedForward -------------------------------------------------------------------------------
-
-FeedForward::FeedForward(FeedForwardOptions options, Generator& generator)
-    : linear1({.in_features = options.dim,
-               .out_features = options.hidden,
-               .bias = options.bias,
-               .dtype = options.dtype},
-              generator),
-      dropout(options.dropout),
-      linear2({.in_features = options.hidden,
-               .out_features = options.dim,
-               .bias = options.bias,
-               .dtype = options.dtype},
-              generator),
-      options_(options) {}
-
-Tensor FeedForward::operator()(const Tensor& x) const {
+Tensor TransformerEncoder::operator()(const Tensor& src, const Mask& mask,
+                                      const Tensor& bias) const {
   const ModuleScope scope = enter();
-  Tensor hidden = linear1(x);
-  hidden = activate(options_.activation, std::move(hidden));
-  hidden = dropout(std::move(hidden));
-  return linear2(hidden);
+  const Mask layer_mask = shared(mask, src, src, options_.layer.nhead);
+  Tensor x = src;
+  for (const TransformerEncoderLayer& layer : layers) x = layer(x, layer_mask, bias);
+  return norm ? (*norm)(x) : x;
 }
 
-void FeedForward::visit(Visitor& visitor) {
-  visitor("linear1", linear1);
-  visitor("dropout", dropout);
-  visitor("linear2", linear2);
+void TransformerEncoder::visit(Visitor& visitor) {
+  visitor("layers", layers);
+  visitor("norm", norm);
 }
 
-std::string FeedForward::summary() const {
-  return "FeedForward(" + std::to_string(options_.dim) + " -> " + std::to_string(options_.hidden) +
-         " -> " + std::to_string(options_.dim) + ", " +
-         std::string(to_string(options_.activation)) + ")";
+std::string TransformerEncoder::summary() const {
+  return summary_of_stack("TransformerEncoder", options_);
 }
 
-// ---- TransformerBlock --------------------------------------------------------------------------
+// ---- TransformerDecoder ------------------------------------------------------------------------
 
-namespace {
-
-MultiHeadAttentionOptions attention_options(const TransformerBlockOptions& options) {
-  return {.embed_dim = options.dim,
-          .num_heads = options.heads,
-          .dropout = options.dropout,
-          .bias = options.bias,
-          .init = options.init,
-          .dtype = options.dtype};
+TransformerDecoder::TransformerDecoder(TransformerStackOptions options, Generator& generator)
+    : options_(options) {
+  make_layers("TransformerDecoder", options, generator, layers, norm);
 }
 
-FeedForwardOptions feed_forward_options(const TransformerBlockOptions& options) {
-  return {.dim = options.dim,
-          .hidden = options.hidden == 0 ? 4 * options.dim : options.hidden,
-          .activation = options.activation,
-          .dropout = options.dropout,
-          .bias = options.bias,
-          .dtype = options.dtype};
-}
-
-LayerNormOptions norm_options(const TransformerBlockOptions& options) {
-  return {.normalized_shape = {options.dim},
-          .eps = options.eps,
-          .bias = options.bias,
-          .dtype = options.dtype};
-}
-
-}  // namespace
-
-TransformerBlock::TransformerBlock(TransformerBlockOptions options, Generator& generator)
-    : self_attn(attention_options(options), generator),
-      feed_forward(feed_forward_options(options), generator),
-      norm1(norm_options(options)),
-      norm2(norm_options(options)),
-      dropout1(options.dropout),
-      dropout2(options.dropout),
-      options_(options) {}
-
-Tensor TransformerBlock::operator()(const Tensor& x, const Mask& mask) const {
+Tensor TransformerDecoder::operator()(const Tensor& tgt, const Tensor& memory, const Mask& mask,
+                                      const Mask& memory_mask) const {
   const ModuleScope scope = enter();
-  Tensor branch = self_attn(norm1(x), mask);
-  return add_branches(x, std::move(branch));
+  const std::int64_t heads = options_.layer.nhead;
+  const Mask self_mask = shared(mask, tgt, tgt, heads);
+  const Mask cross_mask = shared(memory_mask, tgt, memory, heads);
+  Tensor x = tgt;
+  for (const TransformerDecoderLayer& layer : layers) x = layer(x, memory, self_mask, cross_mask);
+  return norm ? (*norm)(x) : x;
 }
 
-Tensor TransformerBlock::decode(const Tensor& x, KeyValueCache& cache, const Mask& mask) const {
-  const ModuleScope scope = enter();
-  Tensor branch = self_attn.decode(norm1(x), cache, mask);
-  return add_branches(x, std::move(branch));
+void TransformerDecoder::visit(Visitor& visitor) {
+  visitor("layers", layers);
+  visitor("norm", norm);
 }
 
-// Each branch is added in place to what it returned, which nobody else holds.
-Tensor TransformerBlock::add_branches(const Tensor& x, Tensor attention) const {
-  Tensor branch = dropout1(std::move(attention));
-  const Tensor attended = x + std::move(branch);
-  branch = feed_forward(norm2(attended));
-  branch = dropout2(std::move(branch));
-  return attended + std::move(branch);
+std::string TransformerDecoder::summary() const {
+  return summary_of_stack("TransformerDecoder", options_);
 }
-
-void TransformerBlock::visit(Visitor& visitor) {
-  visitor("self_attn", self_attn);
-  // No level of its own: linear1 and linear2 stand beside self_attn, as PyTorch names them.
-  visitor("", feed_forward);
-  visitor("norm1", norm1);
-  visitor("norm2", norm2);
-  visitor("dropout1", dropout1);
-  visitor("dropout2", dropout2);
-}
-
-std::string TransformerBlock::summary() const { return "TransformerBlock (pre-norm)"; }
 
 }  // namespace tapehead::nn

@@ -41,10 +41,8 @@ TEST_CASE("an encoder layer norms the sum after each branch, or with norm_first 
   const Tensor src = noise({2, 3, 4}, 2), bias = noise({2, 3, 3}, 3);
   const Tape::Pause pause;
   const TransformerEncoderLayer post = make_layer(false), pre = make_layer(true);
-  const Tensor attended =
-      post.norm1(src + post.self_attn(src, src, src, Mask::causal(), bias));
-  CHECK(equal(post(src, Mask::causal(), bias),
-              post.norm2(attended + post.feed_forward(attended))));
+  const Tensor attended = post.norm1(src + post.self_attn(src, src, src, Mask::causal(), bias));
+  CHECK(equal(post(src, Mask::causal(), bias), post.norm2(attended + post.feed_forward(attended))));
   const Tensor normed = pre.norm1(src);
   const Tensor sum = src + pre.self_attn(normed, normed, normed, Mask::causal(), bias);
   CHECK(equal(pre(src, Mask::causal(), bias), sum + pre.feed_forward(pre.norm2(sum))));
@@ -138,7 +136,7 @@ TEST_CASE("a clone of an encoder layer computes the same with parameters of its 
 }
 
 TEST_CASE("options of an encoder layer that do not fit are value errors") {
-  const auto error = [](const char* text, const TransformerEncoderLayerOptions& options) {
+  const auto error = [](const char* text, const TransformerLayerOptions& options) {
     check_throws(ErrorKind::value, {text}, [&] { TransformerEncoderLayer layer(options); });
   };
   error("num_heads 3", {.d_model = 4, .nhead = 3});

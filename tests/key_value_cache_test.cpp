@@ -3,8 +3,8 @@
 
 #include <tapehead/core/memory.h>
 #include <tapehead/core/tape.h>
+#include <tapehead/nn/encoder_layer.h>
 #include <tapehead/nn/key_value_cache.h>
-#include <tapehead/nn/transformer.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
@@ -26,8 +26,8 @@ Tensor noise(const Shape& shape, std::uint64_t seed, DType dtype = DType::f64) {
 
 MultiHeadAttention make_attention(AttentionPath path = AttentionPath::composed) {
   Generator generator(3);
-  return MultiHeadAttention(
-      {.embed_dim = 6, .num_heads = 2, .path = path, .dtype = DType::f64}, generator);
+  return MultiHeadAttention({.embed_dim = 6, .num_heads = 2, .path = path, .dtype = DType::f64},
+                            generator);
 }
 
 // Feeds x to `decode` in parts of these lengths and checks each against the same part of `whole`.
@@ -49,8 +49,7 @@ const std::vector<std::int64_t> one_by_one{1, 1, 1, 1, 1}, prompt_first{3, 1, 1}
 
 TEST_CASE("CACHE-1 step by step, the mean of what was seen: the own key counts, and all before") {
   // Scores of 0, and values that pass through: q and k are projected to 0, v and the output by 1.
-  MultiHeadAttention attn(
-      {.embed_dim = 1, .num_heads = 1, .bias = false, .dtype = DType::f64});
+  MultiHeadAttention attn({.embed_dim = 1, .num_heads = 1, .bias = false, .dtype = DType::f64});
   attn.load_state_dict({{"in_proj_weight", tensor({{0}, {0}, {1}}, DType::f64)},
                         {"out_proj.weight", tensor({{1}}, DType::f64)}});
   const Tape::Pause pause;
@@ -63,17 +62,20 @@ TEST_CASE("CACHE-1 step by step, the mean of what was seen: the own key counts, 
   }
 }
 
-TEST_CASE("CACHE-1 decoding a block with positions equals one pass, however the tokens are cut") {
+TEST_CASE("CACHE-1 decoding a layer with positions equals one pass, however the tokens are cut") {
   Generator generator(5);
-  const TransformerBlock block({.dim = 6, .heads = 2, .hidden = 8, .dtype = DType::f64}, generator);
+  TransformerEncoderLayer layer(
+      {.d_model = 6, .nhead = 2, .dim_feedforward = 8, .norm_first = true, .dtype = DType::f64},
+      generator);
+  layer.eval();
   const Tape::Pause pause;
   for (const auto& lengths : {one_by_one, prompt_first, in_parts}) {
     const Tensor tokens = noise({2, 5, 6}, 1), positions = noise({5, 6}, 2);
-    const Tensor whole = block(tokens + positions, Mask::causal());
+    const Tensor whole = layer(tokens + positions, Mask::causal());
     KeyValueCache cache;
     check_steps(tokens, whole, lengths, [&](const Tensor& part) {
       const Tensor here = narrow(positions, 0, cache.size(), part.size(1));
-      return block.decode(part + here, cache);
+      return layer.decode(part + here, cache);
     });
     CHECK(cache.size() == 5);
   }
@@ -91,9 +93,8 @@ TEST_CASE("decoding equals one pass on the fused path, with padding, and without
       const std::int64_t seen = cache.size() + part.size(1);
       return attn.decode(part, cache, Mask::padding(narrow(padding, 1, 0, seen)));
     });
-    check_steps(single, attn(single, Mask::causal()), one_by_one, [&](const Tensor& part) {
-      return attn.decode(part, cache_of_single);
-    });
+    check_steps(single, attn(single, Mask::causal()), one_by_one,
+                [&](const Tensor& part) { return attn.decode(part, cache_of_single); });
   }
 }
 

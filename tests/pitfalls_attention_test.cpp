@@ -1,9 +1,7 @@
 // Faults in attention that users of other frameworks met. The ids are those of our list of
-// pitfalls. attention_test.cpp holds the first test of each (ATTN-1, -3, -4, -5, -7, -8, -9); here
-// stand the other entry points and what those tests leave out.
-//
-// Part 3 owns ATTN-2 and ATTN-6 in nn (additive masks, grouped heads; here they are asked of
-// fused_attention, which offers both), the names of scaled dot-product attention, and CACHE-1.
+// pitfalls. attention_test.cpp and attention_options_test.cpp hold the first test of each; here
+// stand the other entry points and what those tests leave out. CACHE-1 is in
+// key_value_cache_test.cpp, the reading of PyTorch's masks in sdpa_test.cpp.
 #include "support/checks.h"
 
 #include <tapehead/core/tape.h>
@@ -94,20 +92,20 @@ TEST_CASE("ATTN-3: multi-head attention takes no unaligned causal mask over diff
   CHECK(attn(query, keys, keys, Mask::causal(Align::top_left)).item() == 1);
 }
 
-TEST_CASE("ATTN-4: a block in evaluation mode equals one without dropout and draws no number") {
-  const auto block_with = [](double dropout) {
+TEST_CASE("ATTN-4: a layer in evaluation mode equals one without dropout and draws no number") {
+  const auto layer_with = [](double dropout) {
     Generator generator(3);
-    return TransformerBlock({.dim = 4, .heads = 2, .dropout = dropout, .dtype = DType::f64},
-                            generator);
+    return TransformerEncoderLayer(
+        {.d_model = 4, .nhead = 2, .dropout = dropout, .dtype = DType::f64}, generator);
   };
-  TransformerBlock block = block_with(0.5);
-  const TransformerBlock without = block_with(0);
+  TransformerEncoderLayer layer = layer_with(0.5);
+  const TransformerEncoderLayer without = layer_with(0);
   const Tensor x = noise({2, 3, 4}, DType::f64, 1);
   const Tape::Pause pause;
-  block.eval();
+  layer.eval();
   const RandomState before = default_generator().state();
-  const Tensor first = block(x);
-  CHECK(equal(first, block(x)));
+  const Tensor first = layer(x);
+  CHECK(equal(first, layer(x)));
   CHECK(equal(first, without(x)));
   CHECK(default_generator().state() == before);
 }
@@ -162,7 +160,7 @@ TEST_CASE(
 }
 
 TEST_CASE("ATTN-9: heads that do not divide are errors where they are given, not a smaller model") {
-  check_throws(ErrorKind::value, {"10", "4"}, [] { TransformerBlock({.dim = 10, .heads = 4}); });
+  check_throws(ErrorKind::value, {"10", "4"}, [] { TransformerEncoderLayer({.d_model = 10, .nhead = 4}); });
   check_throws(ErrorKind::value, {"10", "4"}, [] {
     nn::Gpt({.vocab_size = 3, .context = 2, .layers = 1, .heads = 4, .dim = 10});
   });

@@ -122,7 +122,7 @@ TEST_CASE("DROP-2: every function and module that drops refuses p outside [0, 1]
     refuses([&] { fused_attention(x, x, x, {.dropout = p}); });
     refuses([&] { nn::MultiHeadAttention({.embed_dim = 2, .num_heads = 1, .dropout = p}); });
     refuses([&] { nn::FeedForward({.dim = 2, .hidden = 2, .dropout = p}); });
-    refuses([&] { nn::TransformerBlock({.dim = 2, .heads = 1, .dropout = p}); });
+    refuses([&] { nn::TransformerEncoderLayer({.d_model = 2, .nhead = 1, .dropout = p}); });
     refuses([&] {
       nn::Gpt({.vocab_size = 2, .context = 2, .layers = 1, .heads = 1, .dim = 2, .dropout = p});
     });

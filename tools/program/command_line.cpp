@@ -75,6 +75,20 @@ void add_sample(CLI::App& app, int& exit_code) {
   sub.add_option("--seed", command->seed, "Of the random choices")->capture_default_str();
 }
 
+void add_maps(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<MapsCommand>();
+  CLI::App& sub = add_command(
+      app, "maps",
+      "Shows what each head of a model that `tapehead train` saved attends to in a text: a page "
+      "with heat maps, or the numbers.\n"
+      "Example: tapehead maps --model tapehead-run --text 'const Tensor x = ' -o maps.html",
+      command, run_maps, exit_code);
+  sub.add_option("--model", command->model, "Folder of the run")->required();
+  sub.add_option("--text", command->text, "Text to look at, at most the model's context")
+      ->required();
+  sub.add_option("-o,--out", command->out, "File to write, .html or .json")->capture_default_str();
+}
+
 void add_cases(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<CasesCommand>();
   CLI::App& sub = add_command(
@@ -118,6 +132,7 @@ int run_command_line(int argc, const char* const* argv) {
   app.set_help_all_flag("--help-all", "Help of all subcommands");
   add_train(app, exit_code);
   add_sample(app, exit_code);
+  add_maps(app, exit_code);
   add_cases(app, exit_code);
   add_lecture(app, exit_code);
   try {

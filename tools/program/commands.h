@@ -37,6 +37,14 @@ struct SampleCommand {
 };
 int run_sample(const SampleCommand& command);
 
+/// Writes what a trained model attends to in a text, every layer and head.
+struct MapsCommand {
+  std::string model;              ///< folder of the run
+  std::string text;               ///< at most as many characters as the model's context
+  std::string out = "maps.html";  ///< .html for a page, .json for the numbers
+};
+int run_maps(const MapsCommand& command);
+
 /// Runs case files against this library.
 struct CasesCommand {
   std::vector<std::string> files;

@@ -1,8 +1,7 @@
-// Feed-forward part, transformer block, Gpt: formulas, names, gradients, saved bytes, training.
+// Feed-forward part and Gpt: formulas, gradients, saved bytes, training, generating.
 #include "support/checks.h"
 
 #include <tapehead/core/dry_run.h>
-#include <tapehead/core/gradcheck.h>
 #include <tapehead/core/memory.h>
 #include <tapehead/core/parallel.h>
 #include <tapehead/nn/gpt.h>
@@ -26,17 +25,11 @@ using tests::check_throws;
 
 namespace {
 
-using Names = std::vector<std::string>;
 using Tokens = std::vector<std::int64_t>;
 
 Tensor noise(const Shape& shape, std::uint64_t seed) {
   Generator generator(seed);
   return randn(shape, DType::f64, generator);
-}
-
-TransformerBlock make_block(std::uint64_t seed = 1) {
-  Generator generator(seed);
-  return TransformerBlock({.dim = 4, .heads = 2, .hidden = 6, .dtype = DType::f64}, generator);
 }
 
 GptOptions small_options() {
@@ -58,7 +51,7 @@ Tensor next_token_loss(const Gpt& model, const Tensor& tokens) {
 
 }  // namespace
 
-// ---- blocks ------------------------------------------------------------------------------------
+// ---- feed-forward ------------------------------------------------------------------------------
 
 TEST_CASE("the feed-forward part is linear2(activation(linear1(x))), for each activation") {
   const Tensor x = noise({3, 4}, 1);
@@ -73,48 +66,6 @@ TEST_CASE("the feed-forward part is linear2(activation(linear1(x))), for each ac
     CHECK(parse_activation(to_string(activation)) == activation);
   }
   check_throws(ErrorKind::value, {"swish"}, [] { parse_activation("swish"); });
-}
-
-TEST_CASE("a block adds attention and feed-forward of the normed input, under PyTorch's names") {
-  const TransformerBlock block = make_block();
-  Names names;
-  for (const NamedTensor& entry : block.state_dict()) names.push_back(entry.name);
-  CHECK(names == Names{"self_attn.in_proj_weight", "self_attn.in_proj_bias",
-                       "self_attn.out_proj.weight", "self_attn.out_proj.bias", "linear1.weight",
-                       "linear1.bias", "linear2.weight", "linear2.bias", "norm1.weight",
-                       "norm1.bias", "norm2.weight", "norm2.bias"});
-  const Tensor x = noise({2, 3, 4}, 2);
-  const Tape::Pause pause;
-  const Tensor attended = x + block.self_attn(block.norm1(x), Mask::causal());
-  const Tensor expected = attended + block.feed_forward(block.norm2(attended));
-  CHECK(equal(block(x, Mask::causal()), expected));
-  CHECK(block.feed_forward.options().hidden == 6);
-  CHECK(TransformerBlock({.dim = 4, .heads = 2}).feed_forward.options().hidden == 16);
-}
-
-TEST_CASE("a block's gradients are right in both orders, those of its parameters included") {
-  const auto f = [](const std::vector<Tensor>& in) {
-    TransformerBlock block = make_block();
-    block.norm1.weight = in[1];
-    block.self_attn.in_proj_bias = in[2];
-    block.feed_forward.linear2.weight = in[3];
-    return block(in[0], Mask::causal());
-  };
-  const std::vector<Tensor> inputs = {noise({2, 3, 4}, 1), noise({4}, 2), noise({12}, 3),
-                                      noise({4, 6}, 4)};
-  const GradcheckReport first = gradcheck(f, inputs);
-  CHECK_MESSAGE(first.ok, to_string(first));
-  const GradcheckReport second = gradgradcheck(f, inputs, {.fast = true});
-  CHECK_MESSAGE(second.ok, to_string(second));
-}
-
-TEST_CASE("dropout acts in a block's training mode and leaves evaluation alone") {
-  TransformerBlock block({.dim = 4, .heads = 2, .dropout = 0.5, .dtype = DType::f64});
-  const Tensor x = noise({2, 3, 4}, 1);
-  const Tape::Pause pause;
-  CHECK(!equal(block(x), block(x)));
-  block.eval();
-  CHECK(equal(block(x), block(x)));
 }
 
 // ---- Gpt ---------------------------------------------------------------------------------------

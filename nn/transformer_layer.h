@@ -1,0 +1,37 @@
+// What the layers of transformer encoders and decoders have in common: their options, and the
+// options of their parts.
+#pragma once
+
+#include <tapehead/nn/feed_forward.h>
+#include <tapehead/nn/multi_head_attention.h>
+
+namespace tapehead::nn {
+
+/// Names and defaults are PyTorch's, but for the last group. Layers are always batch first.
+struct TransformerLayerOptions {
+  std::int64_t d_model = 0;
+  std::int64_t nhead = 0;
+  std::int64_t dim_feedforward = 2048;
+  double dropout = 0.1;  ///< of weights, activations and each branch, in training mode
+  Activation activation = Activation::relu;
+  double layer_norm_eps = 1e-5;
+  bool norm_first = false;  ///< whether a branch's input is normed, or the sum after the branch
+  bool bias = true;
+
+  std::optional<std::int64_t> num_kv_heads = {};  ///< of all attention; nhead when not given
+  std::optional<RotaryOptions> rotary = {};       ///< positions, of self-attention only
+  ProjectionInit init = ProjectionInit::xavier_uniform;
+  AttentionPath path = AttentionPath::composed;
+  DType dtype = DType::f32;
+};
+
+MultiHeadAttentionOptions self_attention_options(const TransformerLayerOptions& options);
+/// The same without rotary positions: the keys stand in another sequence.
+MultiHeadAttentionOptions cross_attention_options(const TransformerLayerOptions& options);
+FeedForwardOptions feed_forward_options(const TransformerLayerOptions& options);
+LayerNormOptions layer_norm_options(const TransformerLayerOptions& options);
+
+/// "TransformerEncoderLayer (pre-norm)".
+std::string summary_of(std::string_view kind, const TransformerLayerOptions& options);
+
+}  // namespace tapehead::nn
