@@ -25,6 +25,18 @@ void check_seed(const Tensor& y, const Tensor& seed) {
 
 }  // namespace
 
+// What a rule unpacked of its saved tensors goes when the rule ends, well or not.
+class Tape::Reading {
+ public:
+  explicit Reading(Node& node) : node_(node) {}
+  ~Reading() { node_.drop_unpacked(); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+ private:
+  Node& node_;
+};
+
 class Tape::Walk {
  public:
   Walk(Tape& tape, GradientOptions options)
@@ -59,14 +71,7 @@ class Tape::Walk {
   // StateError if a gradient of one of `ys` would have to pass through a consumed operation.
   void check_not_consumed(const std::vector<std::uint32_t>& ys) const {
     if (tape_.consumed_ == 0) return;
-    std::vector<bool> reached(tape_.values_.size(), false);
-    for (const std::uint32_t y : ys) reached[y] = true;
-    for (std::size_t i = end_; i-- > tape_.consumed_;) {
-      const Node& node = *tape_.nodes_[i];
-      if (!reached[node.output_]) continue;
-      for (const Edge edge : node.inputs())
-        if (edge.tracked) reached[edge.value] = true;
-    }
+    const std::vector<bool> reached = tape_.reached_from(ys, tape_.consumed_);
     for (std::size_t i = 0; i < tape_.consumed_; ++i)
       if (reached[tape_.nodes_[i]->output_])
         throw StateError("gradient",
@@ -86,7 +91,7 @@ class Tape::Walk {
         if (!is_exclusive(gradient)) gradient = copied("accumulate", gradient);
         std::swap(partial, gradient);
       }
-      launch([&] { add_into(partial.view(), gradient.view()); });
+      launch([&] { add_into(partial.any_view(), gradient.any_view()); });
     }
   }
 
@@ -119,10 +124,11 @@ class Tape::Walk {
     // that was asked for must survive its own rule.
     Tensor g = wanted_[node.output_] ? gradient : std::move(gradient);
     const ModuleScope::Restore scope(*node.path_);
+    const Reading reading(node);
     const Wanted wanted(node, needed_, create_graph_ ? nullptr : &partials_);
     testing::RuleHook* hook = testing::RuleHook::current();
-    Grads gradients = hook ? hook->run(node, std::move(g), wanted)
-                           : node.backward(std::move(g), wanted);
+    Grads gradients =
+        hook ? hook->run(node, std::move(g), wanted) : node.backward(std::move(g), wanted);
     for (std::size_t k = 0; k < node.inputs().size(); ++k) {
       if (!wanted[k]) continue;
       check(node, k, gradients);
@@ -147,7 +153,7 @@ class Tape::Walk {
   Tape& tape_;
   const bool keep_, create_graph_;
   bool began_ = false;
-  const std::size_t end_;  // nodes recorded during the walk are not walked
+  const std::size_t end_;     // nodes recorded during the walk are not walked
   std::vector<bool> needed_;  // the gradient of this value leads to a wanted one
   std::vector<bool> wanted_;  // the gradient of this value was asked for
   std::vector<Tensor> partials_;
@@ -162,6 +168,8 @@ Gradients Tape::gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor se
 Gradients Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt,
                          std::span<const Tensor> seeds, GradientOptions options) {
   check_own_thread("gradient");
+  if (saves_nothing_)
+    throw StateError("gradient", "this tape keeps no tensors for a backward pass");
   if (options.create_graph && recording() != this)
     throw StateError("gradient",
                      "create_graph records on this tape, which is paused or not the innermost");
