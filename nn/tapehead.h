@@ -46,6 +46,7 @@
 #include <tapehead/ops/write.h>
 
 #include <tapehead/nn/attention.h>
+#include <tapehead/nn/checkpoint.h>
 #include <tapehead/nn/encoder_layer.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/nn/init.h>
@@ -59,6 +60,7 @@
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/nn/safetensors.h>
 #include <tapehead/nn/sample.h>
+#include <tapehead/nn/saved_hooks.h>
 #include <tapehead/nn/schedule.h>
 #include <tapehead/nn/sdpa.h>
 #include <tapehead/nn/transformer.h>
