@@ -15,7 +15,7 @@ Tensor filled(const char* operation, const Shape& shape, DType dtype, double val
   launch([&] {
     visit_any(dtype, [&](auto zero) {
       using T = decltype(zero);
-      T* data = result.view().as<T>();
+      T* data = result.any_view().as<T>();
       const T element = static_cast<T>(value);
       parallel_for(result.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
         std::fill(data + begin, data + end, element);
@@ -27,7 +27,7 @@ Tensor filled(const char* operation, const Shape& shape, DType dtype, double val
 
 Tensor copied(const char* operation, const Tensor& x) {
   Tensor result = empty(operation, x.shape(), x.dtype());
-  launch([&] { copy_values(result.view(), x.view()); });
+  launch([&] { copy_values(result.any_view(), x.any_view()); });
   return result;
 }
 
@@ -52,18 +52,36 @@ void copy_values(const View& to, const View& from) {
   });
 }
 
+namespace {
+
+// f with the element type and the type to compute in: gradients in bf16 and f16 are summed and
+// scaled in float, and rounded once.
+template <class F>
+void visit_gradient(DType dtype, F&& f) {
+  if (dtype == DType::bf16) return f(BFloat16{}, float{});
+  if (dtype == DType::f16) return f(Float16{}, float{});
+  visit_floating(dtype, [&](auto zero) { f(zero, zero); });
+}
+
+}  // namespace
+
 void add_into(const View& to, const View& from) {
   const auto loop = merge_dims<2>(to.shape, {&to.strides, &from.strides});
-  visit_floating(to.dtype, [&](auto zero) {
+  visit_gradient(to.dtype, [&](auto zero, auto wide_zero) {
     using T = decltype(zero);
+    using Wide = decltype(wide_zero);
+    const auto sum = [](T a, T b) {
+      return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
+    };
     const std::int64_t to_step = loop.inner_stride(0), from_step = loop.inner_stride(1);
     parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
       T* t = to.as<T>() + offsets[0];
       const T* f = from.as<const T>() + offsets[1];
       if (to_step == 1 && from_step == 1) {
-        for (std::int64_t i = 0; i < count; ++i) t[i] += f[i];
+        for (std::int64_t i = 0; i < count; ++i) t[i] = sum(t[i], f[i]);
       } else {
-        for (std::int64_t i = 0; i < count; ++i) t[i * to_step] += f[i * from_step];
+        for (std::int64_t i = 0; i < count; ++i)
+          t[i * to_step] = sum(t[i * to_step], f[i * from_step]);
       }
     });
   });
@@ -71,12 +89,15 @@ void add_into(const View& to, const View& from) {
 
 void scale_in_place(const View& x, double factor) {
   const auto loop = merge_dims<1>(x.shape, {&x.strides});
-  visit_floating(x.dtype, [&](auto zero) {
+  visit_gradient(x.dtype, [&](auto zero, auto wide_zero) {
     using T = decltype(zero);
+    using Wide = decltype(wide_zero);
     const std::int64_t step = loop.inner_stride(0);
     parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
       T* data = x.as<T>() + offsets[0];
-      for (std::int64_t i = 0; i < count; ++i) data[i * step] *= static_cast<T>(factor);
+      for (std::int64_t i = 0; i < count; ++i)
+        data[i * step] =
+            static_cast<T>(static_cast<Wide>(data[i * step]) * static_cast<Wide>(factor));
     });
   });
 }
@@ -96,6 +117,7 @@ namespace {
 
 struct AccumulateNode final : Node {
   AccumulateNode() : Node("accumulate") {}
+  bool runs_in_any_dtype() const override { return true; }
   Grads backward(Tensor g, const Wanted&) override { return {g, g}; }
 };
 
@@ -103,7 +125,7 @@ struct AccumulateNode final : Node {
 
 Tensor accumulate(const Tensor& a, const Tensor& b) {
   Tensor y = copied("accumulate", a);
-  launch([&] { add_into(y.view(), b.view()); });
+  launch([&] { add_into(y.any_view(), b.any_view()); });
   return record<AccumulateNode>(y, {&a, &b}, [](AccumulateNode&) {});
 }
 

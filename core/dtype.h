@@ -1,6 +1,8 @@
 // Element types.
 #pragma once
 
+#include <tapehead/core/half.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -8,32 +10,42 @@
 
 namespace tapehead {
 
-/// Element type of a tensor. Arithmetic and gradients live in f32 and f64; i64 holds indices and
-/// boolean holds masks (one byte an element, 0 or 1).
-enum class DType : std::uint8_t { f32, f64, i64, boolean };
+/// Element type of a tensor. Arithmetic lives in f32 and f64; bf16 and f16 store numbers for it
+/// (to() converts); i64 holds indices and boolean holds masks (one byte an element, 0 or 1).
+enum class DType : std::uint8_t { f32, f64, bf16, f16, i64, boolean };
 
 constexpr std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f32: return 4;
     case DType::f64:
     case DType::i64: return 8;
+    case DType::bf16:
+    case DType::f16: return 2;
     case DType::boolean: return 1;
   }
   return 0;
 }
 
-/// "f32", "f64", "i64" or "bool".
+/// "f32", "f64", "bf16", "f16", "i64" or "bool".
 constexpr std::string_view to_string(DType dtype) {
   switch (dtype) {
     case DType::f32: return "f32";
     case DType::f64: return "f64";
+    case DType::bf16: return "bf16";
+    case DType::f16: return "f16";
     case DType::i64: return "i64";
     case DType::boolean: return "bool";
   }
   return "unknown";
 }
 
-constexpr bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+/// Whether the type only stores numbers: operations that compute refuse it.
+constexpr bool is_storage_only(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
+/// Whether a gradient can flow through a tensor of this type.
+constexpr bool is_floating(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || is_storage_only(dtype);
+}
 
 template <class T>
 struct DTypeOf;
@@ -44,6 +56,14 @@ struct DTypeOf<float> {
 template <>
 struct DTypeOf<double> {
   static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<Float16> {
+  static constexpr DType value = DType::f16;
 };
 template <>
 struct DTypeOf<std::int64_t> {
@@ -58,19 +78,47 @@ struct DTypeOf<bool> {
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// Calls f with a value of the floating C++ type that `dtype` names: f(float{}) or f(double{}).
-/// The caller has checked that `dtype` is floating.
+namespace detail {
+
+/// Throws DTypeError. Checks stand before, so it means a mistake in the library: no type is ever
+/// read as another.
+[[noreturn]] void reject_dtype(DType dtype);
+
+}  // namespace detail
+
+// A kernel picks its element type through one of these, by what it does with the elements.
+
+/// Computes with floating elements: calls f(float{}) or f(double{}).
 template <class F>
 decltype(auto) visit_floating(DType dtype, F&& f) {
-  return dtype == DType::f32 ? std::forward<F>(f)(float{}) : std::forward<F>(f)(double{});
+  if (dtype == DType::f32) return std::forward<F>(f)(float{});
+  if (dtype == DType::f64) return std::forward<F>(f)(double{});
+  detail::reject_dtype(dtype);
 }
 
-/// Calls f with a value of the C++ type that `dtype` names.
+/// Computes with elements: calls f with a value of the C++ type that `dtype` names, which is not
+/// bf16 or f16.
+template <class F>
+decltype(auto) visit_numbers(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return std::forward<F>(f)(float{});
+    case DType::f64: return std::forward<F>(f)(double{});
+    case DType::i64: return std::forward<F>(f)(std::int64_t{});
+    case DType::boolean: return std::forward<F>(f)(bool{});
+    case DType::bf16:
+    case DType::f16: break;
+  }
+  detail::reject_dtype(dtype);
+}
+
+/// Moves or converts elements: calls f with a value of the C++ type that `dtype` names.
 template <class F>
 decltype(auto) visit_any(DType dtype, F&& f) {
   switch (dtype) {
     case DType::f32: return std::forward<F>(f)(float{});
     case DType::f64: return std::forward<F>(f)(double{});
+    case DType::bf16: return std::forward<F>(f)(BFloat16{});
+    case DType::f16: return std::forward<F>(f)(Float16{});
     case DType::i64: return std::forward<F>(f)(std::int64_t{});
     case DType::boolean: break;
   }

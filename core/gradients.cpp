@@ -52,7 +52,7 @@ Gradients& Gradients::operator+=(const Gradients& other) {
       gradients_[i].storage()->set_category(Category::gradient);
       continue;
     }
-    launch([&] { add_into(gradients_[i].view(), more.view()); });
+    launch([&] { add_into(gradients_[i].any_view(), more.any_view()); });
     gradients_[i].storage()->bump_version();
   }
   return *this;
@@ -63,7 +63,7 @@ Gradients& Gradients::operator*=(double factor) {
     if (gradient.defined()) make_writable("Gradients *=", gradient);
   for (const Tensor& gradient : gradients_) {
     if (!gradient.defined()) continue;
-    launch([&] { scale_in_place(gradient.view(), factor); });
+    launch([&] { scale_in_place(gradient.any_view(), factor); });
     gradient.storage()->bump_version();
   }
   return *this;

@@ -49,7 +49,17 @@ struct Graph {
     std::vector<std::int64_t> inputs;
     std::int64_t output = 0;
     std::int64_t flops = 0;  ///< of matrix products in the forward computation
+    /// It computes in bf16 or f16, which only a dry run lets pass: its figures are planned, and no
+    /// real run has proven them.
+    bool planned = false;
     bool operator==(const Node&) const = default;
+  };
+
+  /// What SavedTensorHooks keep in the place of tensors: one for the slots that share it.
+  struct Packing {
+    std::string how;         ///< "bf16"
+    std::int64_t bytes = 0;  ///< in memory
+    bool operator==(const Packing&) const = default;
   };
 
   struct SavedSlot {
@@ -58,19 +68,21 @@ struct Graph {
     std::string reason;
     std::vector<std::int64_t> for_inputs;  ///< the inputs whose wanted gradients read it
     std::int64_t value = 0;
+    std::int64_t packing = -1;  ///< what is kept in the value's place, -1 when it is kept itself
     bool operator==(const SavedSlot&) const = default;
   };
 
   std::vector<Storage> storages;
   std::vector<Value> values;
   std::vector<Node> nodes;
+  std::vector<Packing> packings;
   std::vector<SavedSlot> saved;
   bool operator==(const Graph&) const = default;
 
-  /// Bytes of the distinct storages that saved slots keep, and that are not parameters or inputs:
-  /// the activations. What the backward pass costs in memory.
+  /// Bytes of the distinct storages that saved slots keep, and that are not parameters or inputs,
+  /// and of the packings: the activations. What the backward pass costs in memory.
   std::int64_t saved_activation_bytes() const;
-  /// Bytes of all distinct storages that saved slots keep.
+  /// Bytes of all distinct storages and packings that saved slots keep.
   std::int64_t saved_bytes() const;
 };
 

@@ -23,6 +23,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ namespace tapehead {
 class NanGuard;
 class Node;
 class Tape;
+struct PackedSlot;
+class SavedTensorHooks;
 namespace testing {
 class RuleHook;
 }
@@ -41,8 +44,8 @@ class RuleHook;
 class Grads {
  public:
   template <class... T>
-    requires(std::is_same_v<std::remove_cvref_t<T>, Tensor> && ...)
-  Grads(T&&... gradients) : size_(sizeof...(T)) {  // NOLINT: `return {dx, dw};` is the point
+  requires(std::is_same_v<std::remove_cvref_t<T>, Tensor>&&...) Grads(T&&... gradients)
+      : size_(sizeof...(T)) {  // NOLINT: `return {dx, dw};` is the point
     static_assert(sizeof...(T) <= inline_capacity);
     std::size_t i = 0;
     ((inline_[i++] = std::forward<T>(gradients)), ...);
@@ -88,18 +91,22 @@ class Saved {
   /// gradients is wanted. `reason`: the formula that reads it. Both strings live as long as the
   /// process.
   Saved(Node& node, const char* name, std::initializer_list<int> for_inputs, const char* reason);
+  /// Read by the gradients of all inputs, however many there are.
+  Saved(Node& node, const char* name, const char* reason);
+  ~Saved();
   Saved(const Saved&) = delete;
   Saved& operator=(const Saved&) = delete;
 
-  /// Keeps `x` for the backward pass (shares its storage) if a gradient that reads it is wanted.
-  /// Only while the node is being recorded; on a node without a tape it does nothing.
+  /// Keeps `x` for the backward pass (shares its storage) if a gradient that reads it is wanted, or
+  /// what the thread's SavedTensorHooks pack it as. Only while the node is being recorded; on a node
+  /// without a tape it does nothing.
   void save(const Tensor& x);
 
   /// Whether save() kept something and it was not released since.
-  bool kept() const { return tensor_.defined(); }
+  bool kept() const;
 
-  /// The saved tensor. StateError when it was written to after it was saved, naming the operation,
-  /// the slot and both versions.
+  /// The saved tensor, until the rule returns. StateError when it was written to after it was
+  /// saved, naming the operation, the slot and both versions; what PackedTensor::unpack throws.
   const Tensor& get() const;
 
   const char* name() const { return name_; }
@@ -111,6 +118,14 @@ class Saved {
   friend class Node;
   friend class testing::RuleHook;
 
+  bool is_read_for(std::size_t input) const;
+  bool pack(SavedTensorHooks& hooks, const Tensor& x);
+  void unpack() const;
+  void drop_unpacked();
+  void release();
+
+  static constexpr std::uint32_t all_inputs = ~std::uint32_t{0};
+
   Node& node_;
   Saved* next_ = nullptr;
   const char* name_;
@@ -118,8 +133,10 @@ class Saved {
   std::uint32_t for_inputs_ = 0;  // bit i: the gradient of input i reads it
   std::uint32_t value_ = 0;       // its row in the tape's table of values
   bool was_saved_ = false;        // stays true after release, for the graph
+  bool tracked_ = false;          // a gradient flowed to what was packed
   std::uint64_t version_ = 0;
-  Tensor tensor_;
+  mutable Tensor tensor_;  // of a packed slot: what was unpacked, while a rule reads it
+  std::unique_ptr<PackedSlot> packed_;
 };
 
 /// An input of a recorded operation: its row in the tape's table of values.
@@ -143,6 +160,13 @@ class Node : public Pooled {
   /// The non-tensor arguments, for graphs.
   virtual std::vector<Graph::Attribute> attributes() const { return {}; }
 
+  /// Whether the operation only moves or converts values, so that a real run takes bf16 and f16.
+  virtual bool runs_in_any_dtype() const { return false; }
+
+  /// Whether a dry run let pass what a real one refuses: computing in bf16 or f16. What the graph
+  /// says of it is planned, not proven.
+  virtual bool is_planned() const;
+
   /// Floating-point operations of the forward computation that are worth counting: matrix products,
   /// two for each multiply-add. Elementwise work is not counted here.
   virtual std::int64_t flops() const { return 0; }
@@ -165,11 +189,12 @@ class Node : public Pooled {
   friend class testing::RuleHook;
 
   void release_saved();
+  void drop_unpacked();
 
   const char* operation_;
   Tape* tape_ = nullptr;
   const std::string* path_ = nullptr;  // interned module path
-  std::uint32_t first_edge_ = 0;  // its inputs stand in the tape's list of edges from here
+  std::uint32_t first_edge_ = 0;       // its inputs stand in the tape's list of edges from here
   std::uint32_t input_count_ = 0;
   std::uint32_t output_ = 0;
   Saved* first_saved_ = nullptr;

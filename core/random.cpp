@@ -1,4 +1,7 @@
+#include <tapehead/core/error.h>
 #include <tapehead/core/random.h>
+
+#include <utility>
 
 namespace tapehead {
 
@@ -26,5 +29,34 @@ Generator& default_generator() {
 }
 
 void manual_seed(std::uint64_t seed) { default_generator() = Generator(seed); }
+
+// ---- writing down and replaying ----------------------------------------------------------------
+
+namespace detail {
+
+constinit thread_local DrawScope* draw_scope = nullptr;
+
+DrawScope::DrawScope() : outer_(std::exchange(draw_scope, this)) {}
+DrawScope::~DrawScope() { draw_scope = outer_; }
+
+RandomState DrawScope::take_outside(Generator& generator, std::uint64_t words) const {
+  return outer_ ? outer_->take(generator, words) : generator.advance(words);
+}
+
+}  // namespace detail
+
+RandomState RecordDraws::take(Generator& generator, std::uint64_t words) {
+  draws_.push_back({words, take_outside(generator, words)});
+  return draws_.back().start;
+}
+
+RandomState ReplayDraws::take(Generator&, std::uint64_t words) {
+  if (at_end() || draws_[next_].words != words)
+    throw StateError("replay", "a random operation draws " + std::to_string(words) +
+                                   " words, and the first time it drew " +
+                                   (at_end() ? "nothing" : std::to_string(draws_[next_].words)) +
+                                   ": the computation is not the same");
+  return draws_[next_++].start;
+}
 
 }  // namespace tapehead

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace tapehead {
 
@@ -23,6 +25,32 @@ struct RandomState {
   bool operator==(const RandomState&) const = default;
 };
 
+class Generator;
+
+namespace detail {
+
+/// While it lives, every random operation on this thread draws through it.
+class DrawScope {
+ public:
+  DrawScope();
+  virtual ~DrawScope();
+  DrawScope(const DrawScope&) = delete;
+  DrawScope& operator=(const DrawScope&) = delete;
+
+  virtual RandomState take(Generator& generator, std::uint64_t words) = 0;
+
+ protected:
+  /// What would have been taken without this scope.
+  RandomState take_outside(Generator& generator, std::uint64_t words) const;
+
+ private:
+  DrawScope* outer_;
+};
+
+extern constinit thread_local DrawScope* draw_scope;
+
+}  // namespace detail
+
 /// Hands out stretches of one stream. A value: copy it to replay. Not for two threads at once.
 class Generator {
  public:
@@ -32,15 +60,21 @@ class Generator {
   /// random operation calls it exactly once, before it looks at data, so that a dry run moves the
   /// stream as the real run does.
   RandomState take(std::uint64_t words) {
-    const RandomState start = state_;
-    state_.offset += (words + 3) / 4 * 4;
-    return start;
+    return detail::draw_scope ? detail::draw_scope->take(*this, words) : advance(words);
   }
 
   RandomState state() const { return state_; }
   void set_state(RandomState state) { state_ = state; }
 
  private:
+  friend class detail::DrawScope;
+
+  RandomState advance(std::uint64_t words) {
+    const RandomState start = state_;
+    state_.offset += (words + 3) / 4 * 4;
+    return start;
+  }
+
   RandomState state_;
 };
 
@@ -49,5 +83,38 @@ Generator& default_generator();
 
 /// Restarts this thread's default generator.
 void manual_seed(std::uint64_t seed);
+
+/// One call of Generator::take.
+struct Draw {
+  std::uint64_t words = 0;
+  RandomState start;
+};
+
+/// While it lives, writes down what random operations on this thread draw, from whatever generator.
+class RecordDraws final : detail::DrawScope {
+ public:
+  explicit RecordDraws(std::vector<Draw>& draws) : draws_(draws) {}
+
+ private:
+  RandomState take(Generator& generator, std::uint64_t words) override;
+
+  std::vector<Draw>& draws_;
+};
+
+/// While it lives, random operations on this thread are given what was written down, in order; no
+/// generator moves. StateError when they ask for more, or for something else.
+class ReplayDraws final : detail::DrawScope {
+ public:
+  explicit ReplayDraws(const std::vector<Draw>& draws) : draws_(draws) {}
+
+  /// Whether everything was given out.
+  bool at_end() const { return next_ == draws_.size(); }
+
+ private:
+  RandomState take(Generator& generator, std::uint64_t words) override;
+
+  const std::vector<Draw>& draws_;
+  std::size_t next_ = 0;
+};
 
 }  // namespace tapehead

@@ -47,7 +47,8 @@ void close_serial(std::uint64_t serial) {
 
 }  // namespace
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life
+// ----------------------------------------------------------------------------------------
 
 Tape::Tape()
     : serial_(open_serial(open_at_birth_)),
@@ -56,6 +57,8 @@ Tape::Tape()
       outer_paused_(recording_state.paused) {
   recording_state = {this, false};
 }
+
+Tape::Tape(SaveNothing) : Tape() { saves_nothing_ = true; }
 
 Tape::~Tape() {
   if (recording_state.tape == this) recording_state = {outer_, outer_paused_};
@@ -75,7 +78,48 @@ bool Tape::paused() { return recording_state.paused; }
 Tape::Pause::Pause() : previous_(std::exchange(recording_state.paused, true)) {}
 Tape::Pause::~Pause() { recording_state.paused = previous_; }
 
-// ---- values --------------------------------------------------------------------------------------
+// ---- what was recorded -------------------------------------------------------------------------
+
+std::vector<bool> Tape::reached_from(std::span<const std::uint32_t> ys, std::size_t first) const {
+  std::vector<bool> reached(values_.size(), false);
+  for (const std::uint32_t y : ys) reached[y] = true;
+  for (std::size_t i = nodes_.size(); i-- > first;) {
+    const Node& node = *nodes_[i];
+    if (!reached[node.output_]) continue;
+    for (const Edge edge : node.inputs())
+      if (edge.tracked) reached[edge.value] = true;
+  }
+  return reached;
+}
+
+std::vector<Tensor> Tape::leaves_of(const Tensor& y) {
+  const Edge edge = resolve("leaves_of", y);
+  if (!edge.tracked) return {};
+  const std::vector<bool> reached = reached_from(std::span(&edge.value, 1), 0);
+  std::vector<Tensor> found;
+  for (const Tensor& leaf : leaves_)
+    if (reached[leaf_values_.at(leaf.impl())]) found.push_back(leaf);
+  return found;
+}
+
+std::int64_t Tape::flops() const {
+  std::int64_t sum = 0;
+  for (const auto& node : nodes_) sum += node->flops();
+  return sum;
+}
+
+bool Tape::has_planned() const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& node) { return node->is_planned(); });
+}
+
+PackingTable& Tape::packings() {
+  if (!packings_) packings_ = std::make_unique<PackingTable>();
+  return *packings_;
+}
+
+// ---- values
+// --------------------------------------------------------------------------------------
 
 bool Tape::was_closed_at_birth(std::uint64_t serial) const {
   return serial < serial_ &&

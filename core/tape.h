@@ -13,6 +13,7 @@
 #include <tapehead/core/gradients.h>
 #include <tapehead/core/graph.h>
 #include <tapehead/core/node.h>
+#include <tapehead/core/saved_hooks.h>
 #include <tapehead/core/tensor.h>
 
 #include <memory>
@@ -36,6 +37,10 @@ struct GradientOptions {
 class Tape {
  public:
   Tape();
+  /// A tape that records operations and keeps none of their tensors, to find out what a computation
+  /// does: gradient() is a StateError.
+  struct SaveNothing {};
+  explicit Tape(SaveNothing);
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -66,6 +71,16 @@ class Tape {
   /// The leaves that recorded operations used and gradient calls named so far, each once.
   const std::vector<Tensor>& leaves() const { return leaves_; }
 
+  /// Those of leaves() that y depends on by recorded operations; none when y is a constant.
+  /// StateError when y belongs to another tape.
+  std::vector<Tensor> leaves_of(const Tensor& y);
+
+  /// Floating-point operations of the matrix products recorded so far.
+  std::int64_t flops() const;
+
+  /// Whether one of the operations recorded so far is planned, not proven (Node::is_planned).
+  bool has_planned() const;
+
   /// Everything recorded so far as plain data, with what was saved (also what a gradient call has
   /// freed since).
   Graph graph() const;
@@ -94,6 +109,7 @@ class Tape {
   friend class Saved;
   friend class Recorder;
   class Walk;
+  class Reading;
   class Snapshot;
 
   // One row of the table of values. Sizes and strides stand in dims_, so that a row stays small.
@@ -120,6 +136,10 @@ class Tape {
   std::uint32_t add_value(const Tensor& x, std::int64_t producer);
   bool was_closed_at_birth(std::uint64_t serial) const;
   [[noreturn]] void reject_foreign(const char* operation, const Tensor& x) const;
+  // Which values those of `ys` were computed from by the nodes from `first` on, themselves
+  // included.
+  std::vector<bool> reached_from(std::span<const std::uint32_t> ys, std::size_t first) const;
+  PackingTable& packings();
   Shape shape_of(std::uint32_t value) const;
   Strides strides_of(std::uint32_t value) const;
   void check_own_thread(const char* operation) const;
@@ -129,15 +149,17 @@ class Tape {
   const std::thread::id thread_;
   Tape* outer_;
   bool outer_paused_;
+  bool saves_nothing_ = false;
 
   std::vector<std::unique_ptr<Node>> nodes_;
   std::size_t consumed_ = 0;  // nodes before this index have given up what they saved
-  std::vector<Edge> edges_;    // the inputs of all nodes
+  std::vector<Edge> edges_;   // the inputs of all nodes
   std::vector<ValueRow> values_;
   std::vector<std::int64_t> dims_;  // sizes and strides of all values
   std::unordered_map<std::uint32_t, std::string> names_;
   std::unordered_map<const detail::TensorImpl*, std::uint32_t> leaf_values_;
-  std::vector<Tensor> leaves_;  // keeps the keys of leaf_values_ alive
+  std::unique_ptr<PackingTable> packings_;  // made when hooks pack something
+  std::vector<Tensor> leaves_;              // keeps the keys of leaf_values_ alive
 };
 
 /// One value and its gradients, on a tape of their own: y = f(), then y's gradients.

@@ -11,6 +11,9 @@ class Tape::Snapshot {
 
   Graph take() {
     for (std::size_t i = 0; i < tape_.nodes_.size(); ++i) add_node(i);
+    if (tape_.packings_)
+      for (const PackingTable::Row& row : tape_.packings_->rows())
+        graph_.packings.push_back({row.how, row.bytes});
     return std::move(graph_);
   }
 
@@ -22,6 +25,7 @@ class Tape::Snapshot {
     added.module = *node.path_;
     added.attributes = node.attributes();
     added.flops = node.flops();
+    added.planned = node.is_planned();
     std::vector<std::int64_t> inputs;
     for (const Edge edge : node.inputs()) inputs.push_back(value(edge.value));
     graph_.nodes[index].inputs = std::move(inputs);
@@ -31,10 +35,15 @@ class Tape::Snapshot {
   }
 
   void add_saved(std::int64_t index, const Node& node, const Saved& saved) {
-    Graph::SavedSlot slot{index, saved.name(), saved.reason(), {}, value(saved.value_)};
+    Graph::SavedSlot slot{index, saved.name(), saved.reason(), {}, value(saved.value_), -1};
     for (std::size_t i = 0; i < node.inputs().size(); ++i)
-      if (node.wants(i) && (saved.for_inputs_ >> i & 1u))
+      if (node.wants(i) && saved.is_read_for(i))
         slot.for_inputs.push_back(static_cast<std::int64_t>(i));
+    if (saved.packed_) {
+      slot.packing = saved.packed_->row;
+      graph_.saved.push_back(std::move(slot));
+      return;
+    }
     Graph::Storage& storage = storage_of(graph_.values[static_cast<std::size_t>(slot.value)]);
     if (storage.category == Category::transient) storage.category = Category::saved;
     graph_.saved.push_back(std::move(slot));

@@ -26,6 +26,18 @@ void check_seed(const Tensor& y, const Tensor& seed) {
 
 }  // namespace
 
+// What a rule unpacked of its saved tensors goes when the rule ends, well or not.
+class Tape::Reading {
+ public:
+  explicit Reading(Node& node) : node_(node) {}
+  ~Reading() { node_.drop_unpacked(); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+ private:
+  Node& node_;
+};
+
 class Tape::Walk {
  public:
   Walk(Tape& tape, GradientOptions options)
@@ -60,14 +72,7 @@ class Tape::Walk {
   // StateError if a gradient of one of `ys` would have to pass through a consumed operation.
   void check_not_consumed(const std::vector<std::uint32_t>& ys) const {
     if (tape_.consumed_ == 0) return;
-    std::vector<bool> reached(tape_.values_.size(), false);
-    for (const std::uint32_t y : ys) reached[y] = true;
-    for (std::size_t i = end_; i-- > tape_.consumed_;) {
-      const Node& node = *tape_.nodes_[i];
-      if (!reached[node.output_]) continue;
-      for (const Edge edge : node.inputs())
-        if (edge.tracked) reached[edge.value] = true;
-    }
+    const std::vector<bool> reached = tape_.reached_from(ys, tape_.consumed_);
     for (std::size_t i = 0; i < tape_.consumed_; ++i)
       if (reached[tape_.nodes_[i]->output_])
         throw StateError("gradient",
@@ -87,7 +92,7 @@ class Tape::Walk {
         if (!is_exclusive(gradient)) gradient = copied("accumulate", gradient);
         std::swap(partial, gradient);
       }
-      launch([&] { add_into(partial.view(), gradient.view()); });
+      launch([&] { add_into(partial.any_view(), gradient.any_view()); });
     }
   }
 
@@ -121,6 +126,7 @@ class Tape::Walk {
     Tensor g = wanted_[node.output_] ? gradient : std::move(gradient);
     const ModuleScope::Restore scope(*node.path_);
     NanGuard::Rule watched(node, g, partials_);
+    const Reading reading(node);
     const Wanted wanted(node, needed_, create_graph_ ? nullptr : &partials_);
     testing::RuleHook* hook = testing::RuleHook::current();
     Grads gradients =
@@ -165,6 +171,8 @@ Gradients Tape::gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor se
 Gradients Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt,
                          std::span<const Tensor> seeds, GradientOptions options) {
   check_own_thread("gradient");
+  if (saves_nothing_)
+    throw StateError("gradient", "this tape keeps no tensors for a backward pass");
   if (options.create_graph && recording() != this)
     throw StateError("gradient",
                      "create_graph records on this tape, which is paused or not the innermost");

@@ -23,7 +23,7 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   std::vector<T> values;
   values.reserve(static_cast<std::size_t>(numel()));
-  const View from = view();
+  const View from = any_view();
   visit_any(dtype(), [&](auto zero) {
     using From = decltype(zero);
     const auto loop = merge_dims<1>(from.shape, {&from.strides});
@@ -38,6 +38,12 @@ std::vector<T> Tensor::to_vector() const {
 }
 
 View Tensor::view() const {
+  View seen = any_view();
+  check_computes(impl_->storage->operation(), "tensor", *this);
+  return seen;
+}
+
+View Tensor::any_view() const {
   if (impl_->storage->is_dry())
     throw StateError("dry run", "tensor " + describe(*this) + " was made by " +
                                     impl_->storage->operation() +
@@ -74,7 +80,8 @@ Tensor empty(const char* operation, const Shape& shape, DType dtype, Category ca
 }
 
 Tensor parameter(Tensor values) {
-  check_floating("parameter", "values", values);
+  if (!is_floating(values.dtype()))
+    throw DTypeError("parameter", "values " + describe(values) + " must be floating");
   if (values.impl()->tracking != detail::Tracking::constant)
     throw StateError("parameter", "values " + describe(values) +
                                       " already belong to a leaf or a tape; detach() and clone() "
@@ -88,6 +95,13 @@ Tensor parameter(Tensor values) {
   return values;
 }
 
+Tensor stand_in(const Tensor& x) {
+  Tensor leaf = x.detach();
+  leaf.impl()->tracking = detail::Tracking::leaf;
+  leaf.impl()->name = x.impl()->name;
+  return leaf;
+}
+
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape, DType dtype) {
   check_shape("from_vector", shape, size_of(dtype));
@@ -98,7 +112,7 @@ Tensor from_vector(const std::vector<T>& values, const Shape& shape, DType dtype
   launch([&] {
     visit_any(dtype, [&](auto zero) {
       using To = decltype(zero);
-      To* to = result.view().as<To>();
+      To* to = result.any_view().as<To>();
       for (const T value : values) *to++ = static_cast<To>(value);
     });
   });
@@ -120,11 +134,13 @@ Tensor donate(const Tensor& x, const Shape& shape, DType dtype) {
   if (NanGuard::watching()) return {};  // its report shows what x held
   const detail::TensorImpl& impl = *x.impl();
   const bool sole_owner = impl.use_count() == 1 && impl.storage->use_count() == 1;
-  const bool fits = impl.dtype == dtype && numel(impl.shape) == numel(shape) && x.is_contiguous() &&
-                    impl.offset == 0 &&
-                    impl.storage->bytes() == static_cast<std::size_t>(numel(shape)) * size_of(dtype);
+  const bool fits =
+      impl.dtype == dtype && numel(impl.shape) == numel(shape) && x.is_contiguous() &&
+      impl.offset == 0 &&
+      impl.storage->bytes() == static_cast<std::size_t>(numel(shape)) * size_of(dtype);
   if (!sole_owner || !fits || x.is_leaf() || impl.storage->is_dry() != DryRun::active()) return {};
   impl.storage->set_category(Category::transient);
+  impl.storage->bump_version();  // other values from here on: what hooks packed of it is not theirs
   return alias(x, shape, contiguous_strides(shape), 0);
 }
 
@@ -133,10 +149,22 @@ Tensor donate_or_empty(const char* operation, const Tensor& x, const Shape& shap
   return donated.defined() ? donated : empty(operation, shape, dtype);
 }
 
+void check_computes(std::string_view operation, std::string_view what, DType dtype) {
+  if (!is_storage_only(dtype) || DryRun::active()) return;
+  throw DTypeError(operation, std::string(what) + ": " + std::string(to_string(dtype)) +
+                                  " only stores values; cast with to(x, DType::f32) to compute");
+}
+
+void check_computes(std::string_view operation, std::string_view operand, const Tensor& x) {
+  if (is_storage_only(x.dtype()))
+    check_computes(operation, std::string(operand) + " " + describe(x), x.dtype());
+}
+
 void check_floating(std::string_view operation, std::string_view operand, const Tensor& x) {
+  check_computes(operation, operand, x);
   if (!is_floating(x.dtype()))
-    throw DTypeError(operation, std::string(operand) + " " + describe(x) +
-                                    " must be floating (f32 or f64)");
+    throw DTypeError(operation,
+                     std::string(operand) + " " + describe(x) + " must be floating (f32 or f64)");
 }
 
 void check_dtype(std::string_view operation, std::string_view operand, const Tensor& x,

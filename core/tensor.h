@@ -81,8 +81,11 @@ class Tensor {
   template <class T = double>
   std::vector<T> to_vector() const;
 
-  /// What a kernel sees. StateError for a tensor made in a dry run: it has no bytes.
+  /// What a kernel that computes sees. StateError for a tensor made in a dry run: it has no bytes.
+  /// DTypeError for bf16 and f16, which only store: here no operation can pass with them.
   View view() const;
+  /// The same in any dtype, for code that only moves or converts values.
+  View any_view() const;
 
   /// The name shown in graphs and errors; empty when none was given. Parameters get theirs from
   /// their module. Set before the tensor is shared with other threads.
@@ -107,8 +110,12 @@ Tensor empty(const char* operation, const Shape& shape, DType dtype,
 
 /// Makes a leaf of a floating constant: takes the tensor over as the parameter's own (sole owner of
 /// its storage, else StateError: somebody else could write to it or keep it alive unseen). A
-/// non-contiguous tensor is taken as it is. DTypeError unless floating.
+/// non-contiguous tensor is taken as it is. DTypeError unless floating (bf16 and f16 too).
 Tensor parameter(Tensor values);
+
+/// A leaf that shares x's values and stands for x on a nested tape, for operations that run others
+/// on a tape of their own. Unlike parameter() it takes nothing over.
+Tensor stand_in(const Tensor& x);
 
 /// A row-major tensor of the elements in `values` (row-major order). ShapeError unless their number
 /// is that of `shape`.
@@ -128,7 +135,12 @@ Tensor donate(const Tensor& x, const Shape& shape, DType dtype);
 /// donate, or a fresh buffer of that shape and dtype.
 Tensor donate_or_empty(const char* operation, const Tensor& x, const Shape& shape, DType dtype);
 
-/// Throws DTypeError unless the tensor is floating; `operand` is its name in the text.
+/// Throws DTypeError unless operations compute in the dtype: bf16 and f16 only store, and the text
+/// names the cast. In a dry run they pass, for what they would cost can be planned.
+void check_computes(std::string_view operation, std::string_view what, DType dtype);
+/// The same for an operand; `operand` is its name in the text.
+void check_computes(std::string_view operation, std::string_view operand, const Tensor& x);
+/// Throws DTypeError unless the tensor is floating and operations compute in its dtype.
 void check_floating(std::string_view operation, std::string_view operand, const Tensor& x);
 /// Throws DTypeError unless the tensor has this dtype.
 void check_dtype(std::string_view operation, std::string_view operand, const Tensor& x,

@@ -98,7 +98,8 @@ class Module {
   /// Copies values into the parameters in place: the parameters stay the same leaves, so an
   /// optimizer keeps its hold on them. Strict: ValueError lists all names that are missing,
   /// unexpected, twice there, of another shape or dtype, or of tied parameters whose values differ;
-  /// then nothing was written. StateError while a tape records.
+  /// then nothing was written. A bf16 or f16 entry is converted to an f32 or f64 parameter, which
+  /// holds it exactly; to load others cast them with to(). StateError while a tape records.
   void load_state_dict(const StateDict& state);
 
   /// Training or evaluation mode of this module and all below it. Modules start in training mode.

@@ -58,6 +58,7 @@ void Optimizer::add(const NamedTensor& parameter, std::size_t group) {
   const std::string text = "parameter \"" + parameter.name + "\"";
   if (!parameter.tensor.defined() || !parameter.tensor.is_leaf())
     throw ValueError(name_, text + " " + describe(parameter.tensor) + " is no leaf");
+  check_computes(name_, text, parameter.tensor);
   if (is_expanded(parameter.tensor))
     throw ValueError(name_, text + " " + describe(parameter.tensor) +
                                 " is expanded: more than one element stands in one place; make the "

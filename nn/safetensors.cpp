@@ -27,10 +27,8 @@ constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the refer
 constexpr const char* metadata_key = "__metadata__";
 
 constexpr std::array format_dtypes = {
-    std::pair{DType::f32, "F32"},
-    std::pair{DType::f64, "F64"},
-    std::pair{DType::i64, "I64"},
-    std::pair{DType::boolean, "BOOL"},
+    std::pair{DType::f32, "F32"}, std::pair{DType::f64, "F64"}, std::pair{DType::bf16, "BF16"},
+    std::pair{DType::f16, "F16"}, std::pair{DType::i64, "I64"}, std::pair{DType::boolean, "BOOL"},
 };
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
@@ -80,7 +78,8 @@ std::string header_text(const StateDict& tensors, const Metadata& metadata) {
 }
 
 std::span<const std::byte> bytes_of(const Tensor& row_major) {
-  return {row_major.view().as<const std::byte>(), static_cast<std::size_t>(byte_count(row_major))};
+  return {row_major.any_view().as<const std::byte>(),
+          static_cast<std::size_t>(byte_count(row_major))};
 }
 
 // ---- reading -----------------------------------------------------------------------------------
@@ -193,7 +192,7 @@ DType read_dtype(const Reader& reader, const Json& json, const std::string& tens
   for (const auto& [dtype, name] : format_dtypes)
     if (text == name) return dtype;
   reader.fail<DTypeError>(tensor + "has element type " + quoted(text) +
-                          ", which is not F32, F64, I64 or BOOL");
+                          ", which is not F32, F64, BF16, F16, I64 or BOOL");
 }
 
 Shape read_shape(const Reader& reader, const std::vector<std::uint64_t>& sizes,
@@ -253,7 +252,7 @@ void check_cover(const Reader& reader, std::vector<Entry>& entries, std::uint64_
 }
 
 void read_values(Reader& reader, const Entry& entry, const Tensor& tensor) {
-  const std::span bytes(tensor.view().as<std::byte>(),
+  const std::span bytes(tensor.any_view().as<std::byte>(),
                         static_cast<std::size_t>(byte_count(tensor)));
   reader.read(bytes);
   if (entry.dtype != DType::boolean) return;

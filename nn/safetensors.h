@@ -12,8 +12,8 @@ namespace tapehead::nn {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// Writes the file atomically: a reader sees the old file or the new one, whole. Any layout; f32,
-/// f64, i64 and bool. The same tensors give the same bytes.
+/// Writes the file atomically: a reader sees the old file or the new one, whole. Any layout and
+/// dtype. The same tensors give the same bytes.
 /// IoError: the file cannot be written; the old one stays. ValueError: two tensors have one name, a
 /// name is "__metadata__", or a string is not UTF-8. StateError: a tensor without values (dry run).
 void save_safetensors(const std::filesystem::path& path, const StateDict& tensors,

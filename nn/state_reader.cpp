@@ -1,4 +1,5 @@
 #include <tapehead/nn/state_reader.h>
+#include <tapehead/ops/create.h>
 
 namespace tapehead::nn {
 
@@ -16,7 +17,11 @@ Tensor StateReader::take(const std::string& name, const Shape& shape, DType dtyp
   }
   const Tensor& value = *found->second;
   left_.erase(found);
-  if (value.defined() && value.shape() == shape && value.dtype() == dtype) return value;
+  if (value.defined() && value.shape() == shape) {
+    if (value.dtype() == dtype) return value;
+    const bool computes = is_floating(dtype) && !is_storage_only(dtype);
+    if (computes && is_storage_only(value.dtype())) return to(value, dtype);
+  }
   const Tensor unnamed = value.defined() ? value.detach() : value;
   complain(name, "is " + describe(unnamed) + " in place of " + std::string(to_string(dtype)) + " " +
                      to_string(shape));

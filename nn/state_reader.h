@@ -15,7 +15,9 @@ class StateReader {
   StateReader(const char* operation, const StateDict& state);
 
   /// The entry of that name; undefined, and complained of, when it is missing or of another shape
-  /// or dtype. A name can be taken once.
+  /// or dtype. What is stored in bf16 or f16 is converted to an f32 or f64 that is asked for, for
+  /// these hold it exactly; a conversion that might round is the caller's, with to(). A name can be
+  /// taken once.
   Tensor take(const std::string& name, const Shape& shape, DType dtype);
 
   /// Adds a problem to the list: "\"name\" " and what is wrong with it.

@@ -48,6 +48,7 @@
 
 #include <tapehead/nn/attention.h>
 #include <tapehead/nn/attention_recorder.h>
+#include <tapehead/nn/checkpoint.h>
 #include <tapehead/nn/decoder_layer.h>
 #include <tapehead/nn/encoder_layer.h>
 #include <tapehead/nn/feed_forward.h>
@@ -65,6 +66,7 @@
 #include <tapehead/nn/projection_layouts.h>
 #include <tapehead/nn/safetensors.h>
 #include <tapehead/nn/sample.h>
+#include <tapehead/nn/saved_hooks.h>
 #include <tapehead/nn/schedule.h>
 #include <tapehead/nn/sdpa.h>
 #include <tapehead/nn/transformer.h>

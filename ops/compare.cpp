@@ -69,10 +69,11 @@ struct IsNan {
 // y = test(a, b), broadcast, for operands of any one dtype.
 template <class Test>
 Tensor compare(const char* operation, const Tensor& a, const Tensor& b, Test test) {
+  check_computes(operation, "a", a);
   check_same_dtype(operation, a, b);
   Tensor y = empty(operation, broadcast_shapes(operation, a.shape(), b.shape()), DType::boolean);
   launch([&] {
-    visit_any(a.dtype(), [&](auto zero) {
+    visit_numbers(a.dtype(), [&](auto zero) {
       using T = decltype(zero);
       kernels::binary<T, T, bool>(a.view(), b.view(), y.view(), test);
     });
@@ -93,9 +94,10 @@ struct AgainstNumber {
 // y = test(a, b) for a number b.
 template <class Test>
 Tensor compare(const char* operation, const Tensor& a, double b, Test test) {
+  check_computes(operation, "a", a);
   Tensor y = empty(operation, a.shape(), DType::boolean);
   launch([&] {
-    visit_any(a.dtype(), [&](auto zero) {
+    visit_numbers(a.dtype(), [&](auto zero) {
       using T = decltype(zero);
       using Number = std::conditional_t<std::is_floating_point_v<T>, T, double>;
       const AgainstNumber<Test, Number> against{test, static_cast<Number>(b)};

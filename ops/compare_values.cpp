@@ -25,7 +25,7 @@ bool equal(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   return visit_any(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    return all_of_pairs<T, T>(a.view(), b.view(), [](T x, T y) { return x == y; });
+    return all_of_pairs<T, T>(a.any_view(), b.any_view(), [](T x, T y) { return x == y; });
   });
 }
 
@@ -41,7 +41,7 @@ bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool e
     return visit_any(b.dtype(), [&](auto b_zero) {
       using A = decltype(a_zero);
       using B = decltype(b_zero);
-      return all_of_pairs<A, B>(a.view(), b.view(), [&](A x, B y) {
+      return all_of_pairs<A, B>(a.any_view(), b.any_view(), [&](A x, B y) {
         return close(static_cast<double>(x), static_cast<double>(y));
       });
     });

@@ -18,7 +18,7 @@ Tensor counted(std::int64_t count, DType dtype, F value) {
   launch([&] {
     visit_any(dtype, [&](auto zero) {
       using T = decltype(zero);
-      T* data = y.view().as<T>();
+      T* data = y.any_view().as<T>();
       for (std::int64_t i = 0; i < count; ++i) data[i] = static_cast<T>(value(i));
     });
   });
@@ -27,6 +27,7 @@ Tensor counted(std::int64_t count, DType dtype, F value) {
 
 struct ToNode final : Node {
   ToNode() : Node("to") {}
+  bool runs_in_any_dtype() const override { return true; }
   DType dtype = DType::f32;
   Grads backward(Tensor g, const Wanted&) override { return {to(g, input_dtype(0))}; }
   std::vector<Graph::Attribute> attributes() const override {
@@ -82,7 +83,7 @@ Tensor tensor(const NestedList& values, DType dtype) {
 Tensor to(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   Tensor y = empty("to", x.shape(), dtype);
-  launch([&] { copy_values(y.view(), x.view()); });
+  launch([&] { copy_values(y.any_view(), x.any_view()); });
   return record<ToNode>(y, {&x}, [&](ToNode& node) { node.dtype = dtype; });
 }
 

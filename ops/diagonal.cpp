@@ -33,6 +33,7 @@ Tensor diagonal_of(const Tensor& x, TwoDims dims) {
 
 struct DiagonalNode final : Node {
   DiagonalNode() : Node("diagonal") {}
+  bool runs_in_any_dtype() const override { return true; }
   TwoDims dims;
   Grads backward(Tensor g, const Wanted&) override {
     return {diagonal_backward(g, input_shape(0), dims.dim0, dims.dim1)};
@@ -44,6 +45,7 @@ struct DiagonalNode final : Node {
 
 struct DiagonalBackwardNode final : Node {
   DiagonalBackwardNode() : Node("diagonal_backward") {}
+  bool runs_in_any_dtype() const override { return true; }
   TwoDims dims;
   Grads backward(Tensor g, const Wanted&) override { return {diagonal(g, dims.dim0, dims.dim1)}; }
   std::vector<Graph::Attribute> attributes() const override {
@@ -67,7 +69,7 @@ Tensor diagonal_backward(const Tensor& g, const Shape& shape, std::int64_t dim0,
   if (target.shape() != g.shape())
     throw ShapeError("diagonal_backward", "g " + describe(g) + " is not the diagonal of " +
                                               to_string(shape));
-  launch([&] { copy_values(target.view(), g.view()); });
+  launch([&] { copy_values(target.any_view(), g.any_view()); });
   return record<DiagonalBackwardNode>(y, {&g},
                                       [&](DiagonalBackwardNode& node) { node.dims = dims; });
 }

@@ -20,6 +20,7 @@ void check_positions(const char* operation, const Tensor& index, std::int64_t si
 // The dim of x that index looks at.
 std::int64_t indexed_dim(const char* operation, const Tensor& x, std::int64_t dim,
                          const Tensor& index) {
+  check_computes(operation, "x", x);
   check_dtype(operation, "index", index, DType::i64);
   if (x.rank() == 0) throw ShapeError(operation, "x " + describe(x) + " has no dim to index");
   return normalize_dim(operation, dim, x.rank());
@@ -149,6 +150,7 @@ struct ScatterAddNode final : Node {
 
 Tensor embedding(const Tensor& weight, const Tensor& indices,
                  std::optional<std::int64_t> padding_idx) {
+  check_computes("embedding", "weight", weight);
   check_dtype("embedding", "indices", indices, DType::i64);
   if (weight.rank() != 2)
     throw ShapeError("embedding", "weight " + describe(weight) + " must have two dims");

@@ -14,18 +14,20 @@ namespace {
 
 struct CloneNode final : Node {
   CloneNode() : Node("clone") {}
+  bool runs_in_any_dtype() const override { return true; }
   Grads backward(Tensor g, const Wanted&) override { return {std::move(g)}; }
 };
 
 struct ContiguousNode final : Node {
   ContiguousNode() : Node("contiguous") {}
+  bool runs_in_any_dtype() const override { return true; }
   Grads backward(Tensor g, const Wanted&) override { return {std::move(g)}; }
 };
 
 template <class NodeType>
 Tensor row_major_copy(const char* operation, const Tensor& x) {
   Tensor y = empty(operation, x.shape(), x.dtype());
-  launch([&] { kernels::copy(y.view(), x.view()); });
+  launch([&] { kernels::copy(y.any_view(), x.any_view()); });
   return record<NodeType>(y, {&x}, [](NodeType&) {});
 }
 
@@ -65,6 +67,7 @@ std::string operand_name(std::size_t i) { return "tensors[" + std::to_string(i) 
 void check_joinable(const char* operation, const std::vector<Tensor>& tensors,
                     std::int64_t except) {
   const Tensor& first = tensors.front();
+  check_computes(operation, operand_name(0), first);
   for (std::size_t i = 1; i < tensors.size(); ++i) {
     check_same_dtype(operation, first, tensors[i], operand_name(0), operand_name(i));
     Shape shape = tensors[i].shape();
@@ -203,6 +206,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
   for (const std::int64_t count : repeats)
     if (count < 0)
       throw ValueError("repeat", "repeats " + to_string(repeats) + ": a number is negative");
+  check_computes("repeat", "x", x);
   const Tiling tiling = tiling_of(x.shape(), repeats);
   check_shape("repeat", tiling.tiles, size_of(x.dtype()));
   Shape shape = repeats;
@@ -217,6 +221,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
 }
 
 Tensor flip(const Tensor& x, const Dims& dims) {
+  check_computes("flip", "x", x);
   // An empty list is no dim at all here; normalize_dims would read it as all of them.
   const Dims reversed_dims = dims.empty() ? dims : normalize_dims("flip", dims, x.rank());
   Tensor y = empty("flip", x.shape(), x.dtype());

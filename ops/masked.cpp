@@ -37,6 +37,7 @@ struct TriangleNode final : Node {
 template <bool lower>
 Tensor triangle(Tensor x, std::int64_t diagonal) {
   constexpr const char* name = triangle_name<lower>;
+  check_computes(name, "x", x);
   if (x.rank() < 2) throw ShapeError(name, "x " + describe(x) + " must have at least two dims");
   Tensor y = donate_or_empty(name, x, x.shape(), x.dtype());
   launch([&] { kernels::triangle(y.view(), x.view(), diagonal, lower); });
@@ -47,13 +48,14 @@ Tensor triangle(Tensor x, std::int64_t diagonal) {
 }  // namespace
 
 Tensor masked_fill(Tensor x, const Tensor& mask, double value) {
+  check_computes("masked_fill", "x", x);
   check_dtype("masked_fill", "mask", mask, DType::boolean);
   if (broadcast_shapes("masked_fill", x.shape(), mask.shape(), "x", "mask") != x.shape())
     throw ShapeError("masked_fill",
                      "mask " + describe(mask) + " does not broadcast to x " + describe(x));
   Tensor y = donate_or_empty("masked_fill", x, x.shape(), x.dtype());
   launch([&] {
-    visit_any(x.dtype(), [&](auto zero) {
+    visit_numbers(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T fill = static_cast<T>(value);
       // The mask is read as bytes: compilers make no vectors of bools.

@@ -55,7 +55,7 @@ Style style_for(const std::vector<double>& values) {
 // One pass over the elements to show, in row-major order.
 class Printer {
  public:
-  explicit Printer(const Tensor& x) : x_(x.view()), cut_(x.numel() > shown_in_full) {}
+  explicit Printer(const Tensor& x) : x_(x.any_view()), cut_(x.numel() > shown_in_full) {}
 
   std::string text() {
     collect(0, 0);
@@ -97,6 +97,8 @@ class Printer {
     switch (x_.dtype) {
       case DType::f32: return write_floating<float>();
       case DType::f64: return write_floating<double>();
+      case DType::bf16: return write_floating<BFloat16>();
+      case DType::f16: return write_floating<Float16>();
       case DType::i64:
         for (const std::int64_t offset : offsets_)
           elements_.push_back(std::to_string(x_.as<const std::int64_t>()[offset]));

@@ -13,6 +13,7 @@ std::uint64_t count_of(const Tensor& x) { return static_cast<std::uint64_t>(x.nu
 Tensor empty_floating(const char* operation, const Shape& shape, DType dtype) {
   if (!is_floating(dtype))
     throw DTypeError(operation, std::string(to_string(dtype)) + " is not floating (f32 or f64)");
+  check_computes(operation, "what is drawn", dtype);
   return empty(operation, shape, dtype);
 }
 

@@ -1,5 +1,6 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
+#include <tapehead/ops/create.h>
 #include <tapehead/ops/kernels/copy.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
@@ -11,6 +12,7 @@ namespace {
 
 struct ReshapeNode : Node {
   explicit ReshapeNode(const char* operation = "reshape") : Node(operation) {}
+  bool runs_in_any_dtype() const override { return true; }
   bool copied = false;
   Grads backward(Tensor g, const Wanted&) override { return {reshape(g, input_shape(0))}; }
   std::vector<Graph::Attribute> attributes() const override { return {{"copied", copied}}; }
@@ -84,10 +86,10 @@ Tensor reshaped(const char* operation, const Tensor& x, const Shape& shape) {
   } else {
     y = empty(operation, shape, x.dtype());
     launch([&] {
-      View to = y.view();
+      View to = y.any_view();
       to.shape = x.shape();
       to.strides = contiguous_strides(x.shape());
-      kernels::copy(to, x.view());
+      kernels::copy(to, x.any_view());
     });
   }
   return record<NodeType>(y, {&x}, [&](NodeType& node) { node.copied = !strides; });
@@ -97,6 +99,7 @@ Tensor reshaped(const char* operation, const Tensor& x, const Shape& shape) {
 
 struct TransposeNode final : Node {
   TransposeNode() : Node("transpose") {}
+  bool runs_in_any_dtype() const override { return true; }
   std::int64_t dim0 = 0, dim1 = 0;
   Grads backward(Tensor g, const Wanted&) override { return {transpose(g, dim0, dim1)}; }
   std::vector<Graph::Attribute> attributes() const override {
@@ -106,6 +109,7 @@ struct TransposeNode final : Node {
 
 struct PermuteNode final : Node {
   PermuteNode() : Node("permute") {}
+  bool runs_in_any_dtype() const override { return true; }
   Dims dims;
   Grads backward(Tensor g, const Wanted&) override {
     Dims inverse(dims.rank(), 0);
@@ -117,8 +121,11 @@ struct PermuteNode final : Node {
 
 struct ExpandNode final : Node {
   ExpandNode() : Node("expand") {}
+  bool runs_in_any_dtype() const override { return true; }
   Grads backward(Tensor g, const Wanted&) override {
-    return {sum_to(std::move(g), input_shape(0))};
+    if (!is_storage_only(g.dtype())) return {sum_to(std::move(g), input_shape(0))};
+    const Tensor sums = sum_to(to(g, DType::f32), input_shape(0));
+    return {to(sums, g.dtype())};
   }
 };
 

@@ -29,7 +29,7 @@ Tensor window_of(const Tensor& x, const Window& window) {
 // parts of a split fill one buffer, or else g among zeros.
 Tensor pull_window(const Node& node, const Wanted& wanted, const Tensor& g, const Window& window) {
   if (Tensor partial = wanted.take_partial(0); partial.defined()) {
-    launch([&] { add_into(window_of(partial, window).view(), g.view()); });
+    launch([&] { add_into(window_of(partial, window).any_view(), g.any_view()); });
     return partial;
   }
   return slice_backward(g, node.input_shape(0), window.dim, window.start, window.step);
@@ -37,6 +37,7 @@ Tensor pull_window(const Node& node, const Wanted& wanted, const Tensor& g, cons
 
 struct NarrowNode final : Node {
   NarrowNode() : Node("narrow") {}
+  bool runs_in_any_dtype() const override { return true; }
   Window window;
   Grads backward(Tensor g, const Wanted& wanted) override {
     return {pull_window(*this, wanted, g, window)};
@@ -48,6 +49,7 @@ struct NarrowNode final : Node {
 
 struct SliceNode final : Node {
   SliceNode() : Node("slice") {}
+  bool runs_in_any_dtype() const override { return true; }
   Window window;
   Grads backward(Tensor g, const Wanted& wanted) override {
     return {pull_window(*this, wanted, g, window)};
@@ -62,6 +64,7 @@ struct SliceNode final : Node {
 
 struct SelectNode final : Node {
   SelectNode() : Node("select") {}
+  bool runs_in_any_dtype() const override { return true; }
   Window window;
   Grads backward(Tensor g, const Wanted& wanted) override {
     return {pull_window(*this, wanted, unsqueeze(g, window.dim), window)};
@@ -73,6 +76,7 @@ struct SelectNode final : Node {
 
 struct SliceBackwardNode final : Node {
   SliceBackwardNode() : Node("slice_backward") {}
+  bool runs_in_any_dtype() const override { return true; }
   Window window;
   Grads backward(Tensor g, const Wanted&) override {
     const std::int64_t end = window.start + window.length * window.step;
@@ -205,7 +209,7 @@ Tensor slice_backward(const Tensor& g, const Shape& shape, std::int64_t dim, std
                                            " from " + std::to_string(start) + " in steps of " +
                                            std::to_string(step));
   Tensor y = filled("slice_backward", shape, g.dtype(), 0.0);
-  launch([&] { kernels::copy(window_of(y, window).view(), g.view()); });
+  launch([&] { kernels::copy(window_of(y, window).any_view(), g.any_view()); });
   return record<SliceBackwardNode>(y, {&g}, [&](SliceBackwardNode& node) { node.window = window; });
 }
 

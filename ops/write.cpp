@@ -23,7 +23,7 @@ void check_writable(const char* operation, const Tensor& x) {
 void fill_(const Tensor& x, double value) {
   check_writable("fill_", x);
   x.storage()->bump_version();
-  launch([&] { kernels::fill(x.view(), value); });
+  launch([&] { kernels::fill(x.any_view(), value); });
 }
 
 void copy_(const Tensor& x, const Tensor& src) {
@@ -36,10 +36,10 @@ void copy_(const Tensor& x, const Tensor& src) {
   const Tensor from = may_overlap ? copied("copy_", src) : src;
   x.storage()->bump_version();
   launch([&] {
-    View view = from.view();
+    View view = from.any_view();
     view.strides = expanded_strides(view.shape, view.strides, x.shape());
     view.shape = x.shape();
-    copy_values(x.view(), view);
+    copy_values(x.any_view(), view);
   });
 }
 

@@ -3,8 +3,8 @@
 // tests of JSON-1 to JSON-4, on graphs written by hand. Here stand the graphs of real tapes and
 // what those tests leave out.
 //
-// ST-4 is void: there are no f16 and bf16; a file with them is a dtype error
-// (safetensors_test.cpp). NPY-1, NPY-2, NPY-3 are void: npy files are neither read nor written.
+// ST-4 stands in storage_dtypes_test.cpp. NPY-1, NPY-2, NPY-3 are void: npy files are neither read
+// nor written.
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/process.h"

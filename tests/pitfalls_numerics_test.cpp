@@ -5,7 +5,7 @@
 // (random_operations_test.cpp), THR-3 (threads_test.cpp), DEEP-1, DEEP-2, MEM-2, MEM-3, REUSE-1,
 // -3, -4, -5 and HESS-3 (pitfalls_tape_test.cpp).
 //
-// DROP-1 inside a recomputed block: part 3 owns; there is no checkpointing yet.
+// DROP-1 inside a recomputed block stands in checkpoint_test.cpp.
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/process.h"

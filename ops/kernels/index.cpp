@@ -91,7 +91,7 @@ std::optional<std::int64_t> first_outside(const View& index, std::int64_t size) 
 void gather(const View& y, const View& x, std::int64_t dim, const View& index) {
   const Strides x_strides = without(x.strides, dim);
   const auto loop = merge_dims<3>(y.shape, {&y.strides, &x_strides, &index.strides});
-  visit_any(y.dtype, [&](auto zero) {
+  visit_numbers(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
       gather_run(y.as<T>() + offsets[0], loop.inner_stride(0), x.as<const T>() + offsets[1],
@@ -137,7 +137,7 @@ void triangle(const View& y, const View& x, std::int64_t diagonal, bool lower) {
   x_strides.erase(column_dim);
   const auto loop = merge_dims<2>(row_shape, {&y_strides, &x_strides});
   const std::int64_t rows_a_thread = std::max<std::int64_t>(grain / columns, 1);
-  visit_any(y.dtype, [&](auto zero) {
+  visit_numbers(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     parallel_for(numel(row_shape), rows_a_thread, [&](std::int64_t begin, std::int64_t end) {
       std::int64_t row = begin;

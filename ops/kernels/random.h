@@ -18,7 +18,7 @@ inline double unit53(std::uint32_t high, std::uint32_t low) {
 }
 
 /// 32-bit words that an element takes from the stream.
-inline std::uint64_t words_of_uniform(DType dtype) { return dtype == DType::f32 ? 1 : 2; }
+inline std::uint64_t words_of_uniform(DType dtype) { return dtype == DType::f64 ? 2 : 1; }
 inline constexpr std::uint64_t words_of_normal_pair = 4;
 inline constexpr std::uint64_t words_of_integer = 2;
 

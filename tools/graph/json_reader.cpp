@@ -29,6 +29,8 @@ class Row {
     return *found;
   }
 
+  bool has(const char* key) const { return object_.contains(key); }
+
   std::int64_t integer(const char* key) { return to_integer(key, (*this)[key]); }
 
   std::int64_t integer_or_null(const char* key, std::int64_t null_means) {
@@ -128,6 +130,12 @@ void read_row(Row& row, const std::string& where, Graph::Node& node) {
   node.inputs = row.integers("inputs");
   node.output = row.integer("output");
   node.flops = row.integer("flops");
+  if (row.has("planned")) node.planned = row.truth("planned");
+}
+
+void read_row(Row& row, const std::string&, Graph::Packing& packing) {
+  packing.how = row.text("how");
+  packing.bytes = row.integer("bytes");
 }
 
 void read_row(Row& row, const std::string&, Graph::SavedSlot& slot) {
@@ -136,6 +144,7 @@ void read_row(Row& row, const std::string&, Graph::SavedSlot& slot) {
   slot.reason = row.text("reason");
   slot.for_inputs = row.integers("for_inputs");
   slot.value = row.integer("value");
+  if (row.has("packing")) slot.packing = row.integer("packing");
 }
 
 void read_row(Row& row, const std::string&, Graph::Storage& storage) {
@@ -148,7 +157,8 @@ void read_row(Row& row, const std::string&, Graph::Storage& storage) {
 }
 
 void read_row(Row& row, const std::string&, Graph::Value& value) {
-  static constexpr std::array dtypes = {DType::f32, DType::f64, DType::i64, DType::boolean};
+  static constexpr std::array dtypes = {DType::f32, DType::f64, DType::bf16,
+                                        DType::f16, DType::i64, DType::boolean};
   value.name = row.text("name");
   value.dtype = row.one_of("dtype", dtypes);
   value.shape = row.dims("shape");
@@ -178,7 +188,7 @@ class Reader {
 
   Graph finish() {
     for (const Table& table : tables)
-      if (!table.seen(*this)) fail(std::string(table.name) + " is missing");
+      if (!table.optional && !table.seen(*this)) fail(std::string(table.name) + " is missing");
     validate(graph_, source_);
     return std::move(graph_);
   }
@@ -192,9 +202,10 @@ class Reader {
     std::string_view name;
     std::size_t bit;
     void (Reader::*add)(const json&);
+    bool optional = false;
     bool seen(const Reader& reader) const { return reader.seen_ >> bit & 1u; }
   };
-  static const std::array<Table, 5> tables;
+  static const std::array<Table, 6> tables;
 
   void begin_table(const std::string& name) {
     for (const Table& table : tables) {
@@ -242,12 +253,13 @@ class Reader {
   unsigned seen_ = 0;
 };
 
-const std::array<Reader::Table, 5> Reader::tables = {{
+const std::array<Reader::Table, 6> Reader::tables = {{
     {"format", 0, nullptr},
     {"nodes", 1, &Reader::add<&Graph::nodes>},
     {"saved", 2, &Reader::add<&Graph::saved>},
     {"storages", 3, &Reader::add<&Graph::storages>},
     {"values", 4, &Reader::add<&Graph::values>},
+    {"packings", 5, &Reader::add<&Graph::packings>, true},
 }};
 
 // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its bracket.

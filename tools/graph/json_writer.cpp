@@ -24,6 +24,10 @@ class Writer {
     text_ = "{\"format\": \"" + std::string(format_name) + "\",\n";
     rows("nodes", graph.nodes);
     text_ += ",\n";
+    if (!graph.packings.empty()) {
+      rows("packings", graph.packings);
+      text_ += ",\n";
+    }
     rows("saved", graph.saved);
     text_ += ",\n";
     rows("storages", graph.storages);
@@ -63,6 +67,16 @@ class Writer {
     string(node.operation);
     text_ += ", \"output\": ";
     number(node.output);
+    if (node.planned) text_ += ", \"planned\": true";
+    text_ += '}';
+  }
+
+  void row(const Graph::Packing& packing, std::size_t id) {
+    text_ += "{\"bytes\": ";
+    number(packing.bytes);
+    text_ += ", \"how\": ";
+    string(packing.how);
+    write_id(id);
     text_ += '}';
   }
 
@@ -72,6 +86,10 @@ class Writer {
     write_id(id);
     text_ += ", \"node\": ";
     number(slot.node);
+    if (slot.packing >= 0) {
+      text_ += ", \"packing\": ";
+      number(slot.packing);
+    }
     text_ += ", \"reason\": ";
     string(slot.reason);
     text_ += ", \"slot\": ";

@@ -71,14 +71,19 @@ class Builder {
 
   void add_storages() {
     std::vector<std::optional<std::size_t>> keeper(graph_.storages.size());
+    std::vector<std::optional<std::size_t>> packer(graph_.packings.size());
     for (const Graph::SavedSlot& slot : graph_.saved) {
       const std::size_t module = node_module_[static_cast<std::size_t>(slot.node)];
       const Graph::Value& value = graph_.values[static_cast<std::size_t>(slot.value)];
-      std::optional<std::size_t>& kept = keeper[static_cast<std::size_t>(value.storage)];
+      std::optional<std::size_t>& kept = slot.packing >= 0
+                                             ? packer[static_cast<std::size_t>(slot.packing)]
+                                             : keeper[static_cast<std::size_t>(value.storage)];
       kept = kept ? enclosing(*kept, module) : module;
     }
     for (std::size_t i = 0; i < keeper.size(); ++i)
       if (keeper[i]) add_storage(graph_.storages[i], modules_[*keeper[i]].own);
+    for (std::size_t i = 0; i < packer.size(); ++i)
+      if (packer[i]) modules_[*packer[i]].own.activations += graph_.packings[i].bytes;
   }
 
   static void add_storage(const Graph::Storage& storage, ModuleSums& sums) {

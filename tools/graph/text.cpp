@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace tapehead::graph {
@@ -73,7 +75,7 @@ std::string table_row(const std::string& name, const std::string& operations,
 
 class SavedTable {
  public:
-  explicit SavedTable(const Graph& graph) : tree_(folded(module_sums(graph))) {}
+  explicit SavedTable(const Graph& graph) : graph_(graph), tree_(folded(module_sums(graph))) {}
 
   std::string print() {
     text_ = table_row("module", "ops", "saved activations", "share", "parameters, inputs");
@@ -82,10 +84,32 @@ class SavedTable {
     for (const ModuleSums& child : tree_.children) rows_below("", child, 0);
     text_ += std::string(100, '-') + "\n";
     row("total", tree_);
+    note_packings();
+    note_planned();
     return std::move(text_);
   }
 
  private:
+  void note_packings() {
+    std::map<std::string, std::pair<std::int64_t, std::int64_t>> kinds;  // count and bytes
+    for (const Graph::Packing& packing : graph_.packings) {
+      auto& [count, bytes] = kinds[packing.how];
+      ++count;
+      bytes += packing.bytes;
+    }
+    for (const auto& [how, sums] : kinds)
+      text_ += "of these, packed as " + fit_label(how, name_columns) + ": " +
+               format_count(sums.first) + " tensors, " + format_bytes(sums.second) + "\n";
+  }
+
+  void note_planned() {
+    const auto planned = std::count_if(graph_.nodes.begin(), graph_.nodes.end(),
+                                       [](const Graph::Node& node) { return node.planned; });
+    if (planned > 0)
+      text_ += "planned, not proven: a real run refuses " + format_count(planned) +
+               " of these operations, which compute in bf16 or f16\n";
+  }
+
   // What belongs to no module, and what modules that nothing encloses share.
   void row_outside_modules() {
     ModuleSums rest = tree_;
@@ -118,6 +142,7 @@ class SavedTable {
                   format_bytes(sums.others));
   }
 
+  const Graph& graph_;
   ModuleSums tree_;
   std::string text_;
 };

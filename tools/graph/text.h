@@ -17,7 +17,8 @@ namespace tapehead::graph {
 /// freed if nothing below that module were saved, and the total is graph.saved_activation_bytes().
 /// What no single module encloses, the loss for one, stands in the row "(outside modules)".
 /// Neighbours that are alike but for their numbers stand as one row "0-3 x 4" with the sum of all.
-/// The graph comes from a tape or has passed validate().
+/// Lines below the table say how much hooks packed, and how many operations are planned, not
+/// proven. The graph comes from a tape or has passed validate().
 std::string saved_table(const Graph& graph);
 
 /// "1,234,567".

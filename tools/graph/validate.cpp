@@ -18,6 +18,7 @@ class Validator {
 
   void run() {
     check_storages();
+    check_packings();
     for (row_ = 0; row_ < graph_.values.size(); ++row_) check_value(graph_.values[row_]);
     check_nodes();
     for (row_ = 0; row_ < graph_.saved.size(); ++row_) check_slot(graph_.saved[row_]);
@@ -29,6 +30,14 @@ class Validator {
     std::int64_t total = 0;
     for (row_ = 0; row_ < graph_.storages.size(); ++row_)
       add_up(total, graph_.storages[row_].bytes);
+    table_ = "values";
+  }
+
+  void check_packings() {
+    table_ = "packings";
+    std::int64_t total = 0;
+    for (row_ = 0; row_ < graph_.packings.size(); ++row_)
+      add_up(total, graph_.packings[row_].bytes);
     table_ = "values";
   }
 
@@ -75,6 +84,8 @@ class Validator {
   void check_slot(const Graph::SavedSlot& slot) {
     require(is_row(slot.node, graph_.nodes.size()), "node names no row of nodes");
     require(is_row(slot.value, graph_.values.size()), "value names no row of values");
+    require(slot.packing == -1 || is_row(slot.packing, graph_.packings.size()),
+            "packing names no row of packings");
     const std::size_t inputs = graph_.nodes[static_cast<std::size_t>(slot.node)].inputs.size();
     for (const std::int64_t input : slot.for_inputs)
       require(is_row(input, inputs), "for_inputs names no input of the node");

@@ -1,0 +1,49 @@
+// Two ready saved-tensor hooks: less memory for what the backward pass keeps, in exchange for
+// precision or time.
+//
+//     Tape tape;
+//     Tensor y;
+//     {
+//       const nn::KeepInBf16 hooks;
+//       y = model(x);
+//     }
+//     tape.gradient(loss(y), parameters);
+//
+// Both take activations: floating f32 and f64 tensors that an operation made. Parameters, their
+// views and inputs stay as they are, for they are there anyway. So is an activation that is also
+// held by a handle: packing it saves nothing.
+#pragma once
+
+#include <tapehead/core/saved_hooks.h>
+
+#include <filesystem>
+#include <memory>
+
+namespace tapehead::nn {
+
+/// Keeps activations in bf16: half the bytes of f32, a quarter of f64. What a rule reads has 8
+/// significant bits, so gradients carry relative errors of about 2^-9. An f64 or f32 beyond bf16's
+/// largest number (3.39e38) reads as an infinity.
+class KeepInBf16 final : public SavedTensorHooks {
+ public:
+  std::unique_ptr<PackedTensor> pack(const SavedInfo& info, const Tensor& x) override;
+};
+
+/// Keeps activations in a file in `folder`, bit for bit. The file has no name: the system removes
+/// it when the last tensor in it is gone, also when the process is killed. Space on the disk is
+/// given back as tensors are let go (on Linux). IoError, naming the folder: the file cannot be made
+/// or, from operations and gradient calls, not be written (the disk is full) or read. A dry run
+/// writes nothing.
+class KeepOnDisk final : public SavedTensorHooks {
+ public:
+  explicit KeepOnDisk(const std::filesystem::path& folder);
+  ~KeepOnDisk() override;
+  std::unique_ptr<PackedTensor> pack(const SavedInfo& info, const Tensor& x) override;
+
+ private:
+  class File;
+  class OnDisk;
+  std::shared_ptr<File> file_;
+};
+
+}  // namespace tapehead::nn
