@@ -10,6 +10,7 @@
 #include <tapehead/graph/text.h>
 #include <tapehead/nn/multi_head_attention.h>
 #include <tapehead/nn/saved_hooks.h>
+#include <tapehead/ops/activations.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
@@ -22,6 +23,7 @@
 #include <tapehead/ops/write.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <functional>
 
