@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tapehead::tests {
