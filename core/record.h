@@ -53,7 +53,8 @@ void examine_unrecorded(const Tensor& y, std::span<const Tensor* const> inputs, 
 /// Records the operation that computed `y` from `inputs` and returns y. When a tape records on this
 /// thread and one of the inputs wants a gradient, a NodeType is made, and `setup(node)` fills in
 /// its attributes and calls save() on its saved tensors. NanError where a NanGuard finds that y is
-/// the first NaN or infinity.
+/// the first NaN or infinity; for a look at a result that is not recorded, setup runs on a node
+/// without a tape, where save() does nothing.
 template <class NodeType, class Setup>
 Tensor record(Tensor y, std::span<const Tensor* const> inputs, Setup&& setup) {
   static_assert(std::is_base_of_v<Node, NodeType>);

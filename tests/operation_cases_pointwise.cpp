@@ -43,7 +43,6 @@ Rows pointwise_rows() {
       pointwise("pow/scalar", power(-1.5), "pow_scalar.x", Domain::positive),
       pointwise("pow/cube", power(3), "pow_scalar.x"),
       pointwise("pow/zero", power(0), ""),
-      pointwise("pow/one", power(1), "pow_scalar.x"),
       pointwise("pow/two", power(2), "pow_scalar.x"),
       pointwise("clamp", between(-0.2, 0.3), "x", Domain::apart),
       pointwise("clamp/min", between(-0.2, {}), "x", Domain::apart),
