@@ -31,24 +31,40 @@ Tensor copied(const char* operation, const Tensor& x) {
   return result;
 }
 
+namespace {
+
+using ConvertRun = void (*)(void* to, std::int64_t to_step, const void* from,
+                            std::int64_t from_step, std::int64_t count);
+
+template <class To, class From>
+void convert_run(void* to, std::int64_t to_step, const void* from, std::int64_t from_step,
+                 std::int64_t count) {
+  To* t = static_cast<To*>(to);
+  const From* f = static_cast<const From*>(from);
+  if (to_step == 1 && from_step == 1) {
+    std::transform(f, f + count, t, [](From value) { return static_cast<To>(value); });
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) t[i * to_step] = static_cast<To>(f[i * from_step]);
+  }
+}
+
+// The inner loop for a pair of dtypes. It is all that differs between the pairs.
+ConvertRun convert_run_for(DType to, DType from) {
+  return visit_any(to, [&](auto to_zero) {
+    return visit_any(from, [&](auto from_zero) -> ConvertRun {
+      return &convert_run<decltype(to_zero), decltype(from_zero)>;
+    });
+  });
+}
+
+}  // namespace
+
 void copy_values(const View& to, const View& from) {
   const auto loop = merge_dims<2>(to.shape, {&to.strides, &from.strides});
-  visit_any(to.dtype, [&](auto to_zero) {
-    visit_any(from.dtype, [&](auto from_zero) {
-      using To = decltype(to_zero);
-      using From = decltype(from_zero);
-      const std::int64_t to_step = loop.inner_stride(0), from_step = loop.inner_stride(1);
-      parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
-        To* t = to.as<To>() + offsets[0];
-        const From* f = from.as<const From>() + offsets[1];
-        if (to_step == 1 && from_step == 1) {
-          std::transform(f, f + count, t, [](From value) { return static_cast<To>(value); });
-        } else {
-          for (std::int64_t i = 0; i < count; ++i)
-            t[i * to_step] = static_cast<To>(f[i * from_step]);
-        }
-      });
-    });
+  const ConvertRun run = convert_run_for(to.dtype, from.dtype);
+  parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
+    run(to.address(offsets[0]), loop.inner_stride(0), from.address(offsets[1]),
+        loop.inner_stride(1), count);
   });
 }
 

@@ -52,7 +52,7 @@ void close_serial(std::uint64_t serial) {
 
 Tape::Tape()
     : serial_(open_serial(open_at_birth_)),
-      thread_(std::this_thread::get_id()),
+      thread_(&recording_state),
       outer_(recording_state.tape),
       outer_paused_(recording_state.paused) {
   recording_state = {this, false};
@@ -206,7 +206,7 @@ Strides Tape::strides_of(std::uint32_t value) const {
 }
 
 void Tape::check_own_thread(const char* operation) const {
-  if (std::this_thread::get_id() != thread_)
+  if (&recording_state != thread_)
     throw StateError(operation, "this tape belongs to another thread");
 }
 

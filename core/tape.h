@@ -19,7 +19,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -146,7 +145,7 @@ class Tape {
 
   std::vector<std::uint64_t> open_at_birth_;  // before serial_, whose making fills it
   const std::uint64_t serial_;
-  const std::thread::id thread_;
+  const void* const thread_;  // the address of something that its thread has for itself
   Tape* outer_;
   bool outer_paused_;
   bool saves_nothing_ = false;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace tapehead {
@@ -23,6 +24,10 @@ struct View {
   template <class T>
   T* as() const {
     return static_cast<T*>(data);
+  }
+  /// The element that stands `offset` elements from the first one.
+  std::byte* address(std::int64_t offset) const {
+    return static_cast<std::byte*>(data) + offset * static_cast<std::int64_t>(size_of(dtype));
   }
 };
 

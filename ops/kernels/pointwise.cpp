@@ -8,11 +8,6 @@ namespace {
 
 constexpr std::int64_t block = 512;  // elements: three operands of doubles fit into L1
 
-std::byte* address(const View& operand, std::int64_t offset) {
-  return static_cast<std::byte*>(operand.data) +
-         offset * static_cast<std::int64_t>(size_of(operand.dtype));
-}
-
 // Copies elements that stand `stride` apart; an element is as large as a Word.
 template <class Word>
 void gather(const void* from, std::int64_t stride, std::byte* to, std::int64_t count) {
@@ -25,7 +20,7 @@ void gather(const void* from, std::int64_t stride, std::byte* to, std::int64_t c
 class RunReader {
  public:
   void start(const View& operand, std::int64_t offset, std::int64_t stride) {
-    first_ = address(operand, offset);
+    first_ = operand.address(offset);
     bytes_ = static_cast<std::int64_t>(size_of(operand.dtype));
     stride_ = stride;
   }
@@ -85,7 +80,7 @@ template <std::size_t N>
 void run_row_major(const std::array<const View*, N>& operands, std::int64_t grain, Piece<N> piece) {
   const auto run = [&](std::int64_t begin, std::int64_t end) {
     std::array<void*, N> at;
-    for (std::size_t k = 0; k < N; ++k) at[k] = address(*operands[k], begin);
+    for (std::size_t k = 0; k < N; ++k) at[k] = operands[k]->address(begin);
     piece(at, end - begin);
   };
   parallel_for(numel(operands.back()->shape), grain, run);
