@@ -8,10 +8,16 @@ namespace {
 template <class Keep>
 std::int64_t sum_saved(const Graph& graph, Keep&& keep) {
   std::vector<bool> counted(graph.storages.size(), false);
+  std::vector<bool> counted_packing(graph.packings.size(), false);
   std::int64_t bytes = 0;
-  for (const Graph::Packing& packing : graph.packings) bytes += packing.bytes;
   for (const Graph::SavedSlot& slot : graph.saved) {
-    if (slot.packing >= 0) continue;
+    if (graph.nodes[static_cast<std::size_t>(slot.node)].recomputed) continue;
+    if (slot.packing >= 0) {
+      const auto id = static_cast<std::size_t>(slot.packing);
+      if (!counted_packing[id]) bytes += graph.packings[id].bytes;
+      counted_packing[id] = true;
+      continue;
+    }
     const auto id =
         static_cast<std::size_t>(graph.values[static_cast<std::size_t>(slot.value)].storage);
     if (counted[id]) continue;
@@ -22,6 +28,16 @@ std::int64_t sum_saved(const Graph& graph, Keep&& keep) {
 }
 
 }  // namespace
+
+std::string_view to_string(Graph::Phase phase) {
+  switch (phase) {
+    case Graph::Phase::forward: return "forward";
+    case Graph::Phase::backward: return "backward";
+    case Graph::Phase::update: return "update";
+    case Graph::Phase::other: break;
+  }
+  return "other";
+}
 
 std::int64_t Graph::saved_activation_bytes() const {
   return sum_saved(*this, [](const Storage& storage) {

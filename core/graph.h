@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Graph {
   struct Storage {
     std::int64_t bytes = 0;  ///< requested
     Category category = Category::transient;
+    std::string operation = {};  ///< what asked for it, when a ledger saw its birth
     bool operator==(const Storage&) const = default;
   };
 
@@ -52,6 +54,7 @@ struct Graph {
     /// It computes in bf16 or f16, which only a dry run lets pass: its figures are planned, and no
     /// real run has proven them.
     bool planned = false;
+    bool recomputed = false;  ///< by a tape inside a rule, as checkpointing does
     bool operator==(const Node&) const = default;
   };
 
@@ -72,18 +75,45 @@ struct Graph {
     bool operator==(const SavedSlot&) const = default;
   };
 
+  enum class Phase : std::uint8_t { forward, backward, update, other };
+
+  /// An operation recorded, a rule run, a parameter updated; what else happened stands in the next.
+  struct Step {
+    Phase phase = Phase::forward;
+    std::string operation = {};
+    std::string module = {};  ///< of an update, the parameter
+    std::int64_t node = -1;   ///< the one recorded, or whose rule ran
+    bool operator==(const Step&) const = default;
+  };
+
+  /// The birth or the death of a storage.
+  struct Event {
+    std::int64_t step = 0;
+    std::int64_t storage = 0;
+    bool birth = false;
+    bool operator==(const Event&) const = default;
+  };
+
   std::vector<Storage> storages;
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<Packing> packings;
   std::vector<SavedSlot> saved;
+  // What a Ledger adds; empty without one.
+  std::vector<Step> steps;
+  std::vector<Event> events;     ///< in the order in which they happened
+  std::int64_t live_before = 0;  ///< bytes that were live when the ledger began to watch
   bool operator==(const Graph&) const = default;
 
   /// Bytes of the distinct storages that saved slots keep, and that are not parameters or inputs,
-  /// and of the packings: the activations. What the backward pass costs in memory.
+  /// and of the packings: the activations. What the backward pass costs in memory. What recomputed
+  /// nodes save does not count: it comes and goes within a rule.
   std::int64_t saved_activation_bytes() const;
   /// Bytes of all distinct storages and packings that saved slots keep.
   std::int64_t saved_bytes() const;
 };
+
+/// "forward", "backward", "update" or "other".
+std::string_view to_string(Graph::Phase phase);
 
 }  // namespace tapehead

@@ -98,8 +98,8 @@ class Saved {
   Saved& operator=(const Saved&) = delete;
 
   /// Keeps `x` for the backward pass (shares its storage) if a gradient that reads it is wanted, or
-  /// what the thread's SavedTensorHooks pack it as. Only while the node is being recorded; on a node
-  /// without a tape it does nothing.
+  /// what the thread's SavedTensorHooks pack it as. Only while the node is being recorded; on a
+  /// node without a tape it does nothing.
   void save(const Tensor& x);
 
   /// Whether save() kept something and it was not released since.
@@ -172,6 +172,8 @@ class Node : public Pooled {
   virtual std::int64_t flops() const { return 0; }
 
   const char* operation() const { return operation_; }
+  /// The path of the module that recorded it.
+  const std::string& module() const { return *path_; }
   /// Valid until the tape records another operation.
   std::span<const Edge> inputs() const;
   bool wants(std::size_t input) const { return inputs()[input].tracked; }

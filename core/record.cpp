@@ -1,3 +1,4 @@
+#include <tapehead/core/ledger.h>
 #include <tapehead/core/record.h>
 #include <tapehead/core/scope.h>
 
@@ -50,6 +51,8 @@ Recorder::~Recorder() {
 void Recorder::commit(std::unique_ptr<Node> node) noexcept {
   tape_.nodes_.push_back(std::move(node));
   committed_ = true;
+  if (Ledger::watching())
+    Ledger::end_step(Graph::Phase::forward, tape_, *tape_.nodes_.back(), tape_.nodes_.size() - 1);
 }
 
 Tensor mark_unrecorded(Tensor y, std::span<const Tensor* const> inputs) {

@@ -1,4 +1,5 @@
 #include <tapehead/core/dry_run.h>
+#include <tapehead/core/ledger.h>
 #include <tapehead/core/storage.h>
 
 #include <algorithm>
@@ -67,13 +68,16 @@ Storage::Storage(const char* operation, const Shape& shape, DType dtype, Categor
   if (DryRun::active()) {
     dry_account_ = DryRun::shared_account();
     dry_account_->add(static_cast<std::int64_t>(bytes_));
-    return;
-  }
-  if (bytes_ == 0) {
+  } else if (bytes_ == 0) {
     block_ = {no_elements.data(), 0};
-    return;
+  } else {
+    allocate(shape);
   }
-  block_ = detail::allocate_block(operation, shape, bytes_);
+  if (Ledger::watching()) Ledger::born(*this);
+}
+
+void Storage::allocate(const Shape& shape) {
+  block_ = detail::allocate_block(operation_, shape, bytes_);
   try {
     if (bytes_ >= listed_from) list_large(this);
   } catch (...) {
@@ -83,7 +87,13 @@ Storage::Storage(const char* operation, const Shape& shape, DType dtype, Categor
   detail::process_account().add(static_cast<std::int64_t>(bytes_));
 }
 
+void Storage::set_category(Category category) {
+  category_.store(category, std::memory_order_relaxed);
+  if (Ledger::watching()) Ledger::recategorised(*this);
+}
+
 Storage::~Storage() {
+  if (Ledger::watching()) Ledger::dying(*this);
   const auto bytes = static_cast<std::int64_t>(bytes_);
   if (dry_account_) {
     dry_account_->remove(bytes);

@@ -36,8 +36,9 @@ std::string_view to_string(Category category);
 
 class Storage final : public RefCounted, public Pooled {
  public:
-  /// Uninitialised memory for a tensor of that shape (none in a dry run). `operation` is a string that lives as
-  /// long as the process; it names the maker in OutOfMemoryError, here and in later lists.
+  /// Uninitialised memory for a tensor of that shape (none in a dry run). `operation` is a string
+  /// that lives as long as the process; it names the maker in OutOfMemoryError, here and in later
+  /// lists.
   Storage(const char* operation, const Shape& shape, DType dtype, Category category);
   ~Storage();
 
@@ -54,9 +55,11 @@ class Storage final : public RefCounted, public Pooled {
   void bump_version() { version_.fetch_add(1, std::memory_order_acq_rel); }
 
   Category category() const { return category_.load(std::memory_order_relaxed); }
-  void set_category(Category category) { category_.store(category, std::memory_order_relaxed); }
+  void set_category(Category category);
 
  private:
+  void allocate(const Shape& shape);
+
   const std::uint64_t id_;
   const std::size_t bytes_;
   const char* const operation_;

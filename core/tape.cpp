@@ -1,3 +1,4 @@
+#include <tapehead/core/ledger.h>
 #include <tapehead/core/tape.h>
 
 #include <algorithm>
@@ -61,6 +62,7 @@ Tape::Tape()
 Tape::Tape(SaveNothing) : Tape() { saves_nothing_ = true; }
 
 Tape::~Tape() {
+  if (Ledger::watching()) Ledger::closing(*this);
   if (recording_state.tape == this) recording_state = {outer_, outer_paused_};
   // Tapes on the heap may close out of order: the one inside takes over what lies around this one.
   for (Tape* inner = recording_state.tape; inner; inner = inner->outer_) {

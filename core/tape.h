@@ -107,6 +107,7 @@ class Tape {
   friend class Node;
   friend class Saved;
   friend class Recorder;
+  friend class Ledger;
   class Walk;
   class Reading;
   class Snapshot;
@@ -139,6 +140,8 @@ class Tape {
   // included.
   std::vector<bool> reached_from(std::span<const std::uint32_t> ys, std::size_t first) const;
   PackingTable& packings();
+  // The graph, and what process-wide ids its storages have.
+  Graph snapshot(std::vector<std::uint64_t>& storage_ids) const;
   Shape shape_of(std::uint32_t value) const;
   Strides strides_of(std::uint32_t value) const;
   void check_own_thread(const char* operation) const;

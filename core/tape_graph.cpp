@@ -7,7 +7,8 @@ namespace tapehead {
 
 class Tape::Snapshot {
  public:
-  explicit Snapshot(const Tape& tape) : tape_(tape) {}
+  Snapshot(const Tape& tape, std::vector<std::uint64_t>& storage_ids)
+      : tape_(tape), storage_ids_(storage_ids) {}
 
   Graph take() {
     for (std::size_t i = 0; i < tape_.nodes_.size(); ++i) add_node(i);
@@ -85,19 +86,30 @@ class Tape::Snapshot {
   std::int64_t storage(const ValueRow& row) {
     const auto next = static_cast<std::int64_t>(graph_.storages.size());
     const auto [found, is_new] = by_storage_.emplace(row.storage, next);
-    if (is_new) graph_.storages.push_back({row.storage_bytes, row.category});
+    if (is_new) {
+      graph_.storages.push_back({.bytes = row.storage_bytes, .category = row.category});
+      storage_ids_.push_back(row.storage);
+    }
     Graph::Storage& storage = graph_.storages[static_cast<std::size_t>(found->second)];
     if (row.leaf) storage.category = Category::parameter;
     return found->second;
   }
 
   const Tape& tape_;
+  std::vector<std::uint64_t>& storage_ids_;
   Graph graph_;
   std::unordered_map<std::uint32_t, std::int64_t> by_row_;
   std::unordered_map<std::uint64_t, std::int64_t> by_storage_;
   std::unordered_map<std::int64_t, std::vector<std::int64_t>> constants_;
 };
 
-Graph Tape::graph() const { return Snapshot(*this).take(); }
+Graph Tape::snapshot(std::vector<std::uint64_t>& storage_ids) const {
+  return Snapshot(*this, storage_ids).take();
+}
+
+Graph Tape::graph() const {
+  std::vector<std::uint64_t> storage_ids;
+  return snapshot(storage_ids);
+}
 
 }  // namespace tapehead

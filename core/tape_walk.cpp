@@ -1,6 +1,7 @@
 // The reverse walk: Tape::gradient.
 #include <tapehead/core/arithmetic.h>
 #include <tapehead/core/dry_run.h>
+#include <tapehead/core/ledger.h>
 #include <tapehead/core/nan_guard.h>
 #include <tapehead/core/scope.h>
 #include <tapehead/core/tape.h>
@@ -98,11 +99,14 @@ class Tape::Walk {
 
   void run() {
     began_ = true;
+    const Ledger::Walking walking;
     for (std::size_t i = end_; i-- > tape_.consumed_;) {
       // A rule that is being recorded grows the list; the node itself does not move.
       Node& node = *tape_.nodes_[i];
-      if (partials_[node.output_].defined() && needed_[node.output_]) run_rule(node);
+      const bool ran = partials_[node.output_].defined() && needed_[node.output_];
+      if (ran) run_rule(node);
       if (!keep_) node.release_saved();
+      if (ran && Ledger::watching()) Ledger::end_step(Graph::Phase::backward, tape_, node, i);
     }
   }
 

@@ -1,5 +1,6 @@
 #include <tapehead/core/arithmetic.h>
 #include <tapehead/core/dry_run.h>
+#include <tapehead/core/ledger.h>
 #include <tapehead/nn/check.h>
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/nn/state_reader.h>
@@ -104,6 +105,7 @@ void Optimizer::step(const Gradients& gradients) {
            number(group_number(entry->group, "weight_decay")));
     entry->parameter.storage()->bump_version();
     for (const Tensor& slot : entry->slots) slot.storage()->bump_version();
+    if (Ledger::watching()) Ledger::end_step(Graph::Phase::update, name_, entry->name);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <tapehead/core/gradcheck.h>
 #include <tapehead/core/gradients.h>
 #include <tapehead/core/graph.h>
+#include <tapehead/core/ledger.h>
 #include <tapehead/core/memory.h>
 #include <tapehead/core/nan_guard.h>
 #include <tapehead/core/node.h>

@@ -17,6 +17,15 @@ namespace {
 
 using nlohmann::json;
 
+std::int64_t integer_of(std::string_view key, const json& value, const std::string& where) {
+  const bool too_large =
+      value.is_number_unsigned() &&
+      value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  if (!value.is_number_integer() || too_large)
+    throw ValueError("read_json", where + ": " + std::string(key) + " is not a 64-bit integer");
+  return value.get<std::int64_t>();
+}
+
 /// One object of the file, read key by key.
 class Row {
  public:
@@ -85,11 +94,7 @@ class Row {
 
  private:
   std::int64_t to_integer(const char* key, const json& value) const {
-    const bool too_large =
-        value.is_number_unsigned() &&
-        value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-    if (!value.is_number_integer() || too_large) fail(key, "is not a 64-bit integer");
-    return value.get<std::int64_t>();
+    return integer_of(key, value, where_);
   }
 
   const json& object_;
@@ -131,6 +136,7 @@ void read_row(Row& row, const std::string& where, Graph::Node& node) {
   node.output = row.integer("output");
   node.flops = row.integer("flops");
   if (row.has("planned")) node.planned = row.truth("planned");
+  if (row.has("recomputed")) node.recomputed = row.truth("recomputed");
 }
 
 void read_row(Row& row, const std::string&, Graph::Packing& packing) {
@@ -154,6 +160,23 @@ void read_row(Row& row, const std::string&, Graph::Storage& storage) {
   };
   storage.bytes = row.integer("bytes");
   storage.category = row.one_of("category", categories);
+  if (row.has("operation")) storage.operation = row.text("operation");
+}
+
+void read_row(Row& row, const std::string&, Graph::Step& step) {
+  using Phase = Graph::Phase;
+  static constexpr std::array phases = {Phase::forward, Phase::backward, Phase::update,
+                                        Phase::other};
+  step.phase = row.one_of("phase", phases);
+  step.operation = row.text("operation");
+  step.module = row.text("module");
+  step.node = row.integer_or_null("node", -1);
+}
+
+void read_row(Row& row, const std::string&, Graph::Event& event) {
+  event.step = row.integer("step");
+  event.storage = row.integer("storage");
+  event.birth = row.truth("birth");
 }
 
 void read_row(Row& row, const std::string&, Graph::Value& value) {
@@ -205,7 +228,7 @@ class Reader {
     bool optional = false;
     bool seen(const Reader& reader) const { return reader.seen_ >> bit & 1u; }
   };
-  static const std::array<Table, 6> tables;
+  static const std::array<Table, 9> tables;
 
   void begin_table(const std::string& name) {
     for (const Table& table : tables) {
@@ -220,10 +243,12 @@ class Reader {
     fail("the key " + json(name).dump() + " is not one that the format knows");
   }
 
-  void check_table(json::parse_event_t event, const json& parsed) const {
+  void check_table(json::parse_event_t event, const json& parsed) {
     if (add_) {
       using Event = json::parse_event_t;
       if (event != Event::array_start && event != Event::array_end) fail(table_ + " is not a list");
+    } else if (table_ == "live_before") {
+      graph_.live_before = integer_of("live_before", parsed, source_);
     } else if (event != json::parse_event_t::value || parsed != json(format_name)) {
       fail("the format is not " + std::string(format_name));
     }
@@ -253,13 +278,16 @@ class Reader {
   unsigned seen_ = 0;
 };
 
-const std::array<Reader::Table, 6> Reader::tables = {{
+const std::array<Reader::Table, 9> Reader::tables = {{
     {"format", 0, nullptr},
     {"nodes", 1, &Reader::add<&Graph::nodes>},
     {"saved", 2, &Reader::add<&Graph::saved>},
     {"storages", 3, &Reader::add<&Graph::storages>},
     {"values", 4, &Reader::add<&Graph::values>},
     {"packings", 5, &Reader::add<&Graph::packings>, true},
+    {"steps", 6, &Reader::add<&Graph::steps>, true},
+    {"events", 7, &Reader::add<&Graph::events>, true},
+    {"live_before", 8, nullptr, true},
 }};
 
 // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its bracket.

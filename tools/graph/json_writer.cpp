@@ -22,6 +22,12 @@ class Writer {
  public:
   std::string write(const Graph& graph) {
     text_ = "{\"format\": \"" + std::string(format_name) + "\",\n";
+    if (!graph.steps.empty()) {
+      rows("events", graph.events);
+      text_ += ",\n\"live_before\": ";
+      number(graph.live_before);
+      text_ += ",\n";
+    }
     rows("nodes", graph.nodes);
     text_ += ",\n";
     if (!graph.packings.empty()) {
@@ -30,6 +36,10 @@ class Writer {
     }
     rows("saved", graph.saved);
     text_ += ",\n";
+    if (!graph.steps.empty()) {
+      rows("steps", graph.steps);
+      text_ += ",\n";
+    }
     rows("storages", graph.storages);
     text_ += ",\n";
     rows("values", graph.values);
@@ -68,6 +78,7 @@ class Writer {
     text_ += ", \"output\": ";
     number(node.output);
     if (node.planned) text_ += ", \"planned\": true";
+    if (node.recomputed) text_ += ", \"recomputed\": true";
     text_ += '}';
   }
 
@@ -105,6 +116,34 @@ class Writer {
     text_ += ", \"category\": ";
     string(to_string(storage.category));
     write_id(id);
+    if (!storage.operation.empty()) {
+      text_ += ", \"operation\": ";
+      string(storage.operation);
+    }
+    text_ += '}';
+  }
+
+  void row(const Graph::Step& step, std::size_t id) {
+    text_ += "{\"id\": ";
+    number(static_cast<std::int64_t>(id));
+    text_ += ", \"module\": ";
+    string(step.module);
+    text_ += ", \"node\": ";
+    number_or_null(step.node);
+    text_ += ", \"operation\": ";
+    string(step.operation);
+    text_ += ", \"phase\": ";
+    string(to_string(step.phase));
+    text_ += '}';
+  }
+
+  void row(const Graph::Event& event, std::size_t id) {
+    text_ += event.birth ? "{\"birth\": true" : "{\"birth\": false";
+    write_id(id);
+    text_ += ", \"step\": ";
+    number(event.step);
+    text_ += ", \"storage\": ";
+    number(event.storage);
     text_ += '}';
   }
 
@@ -118,8 +157,7 @@ class Writer {
     text_ += ", \"offset\": ";
     number(value.offset);
     text_ += ", \"producer\": ";
-    if (value.producer < 0) text_ += "null";
-    else number(value.producer);
+    number_or_null(value.producer);
     text_ += ", \"shape\": ";
     numbers(value.shape);
     text_ += ", \"storage\": ";
@@ -152,6 +190,11 @@ class Writer {
   void write_id(std::size_t id) {
     text_ += ", \"id\": ";
     number(static_cast<std::int64_t>(id));
+  }
+
+  void number_or_null(std::int64_t id) {
+    if (id < 0) text_ += "null";
+    else number(id);
   }
 
   void number(std::int64_t value) {

@@ -33,7 +33,7 @@ class Builder {
     node_module_.reserve(graph_.nodes.size());
     for (const Graph::Node& node : graph_.nodes) {
       node_module_.push_back(find(node.module));
-      ++modules_[node_module_.back()].own.operations;
+      if (!node.recomputed) ++modules_[node_module_.back()].own.operations;
     }
     add_storages();
     return assemble(0);
@@ -73,6 +73,7 @@ class Builder {
     std::vector<std::optional<std::size_t>> keeper(graph_.storages.size());
     std::vector<std::optional<std::size_t>> packer(graph_.packings.size());
     for (const Graph::SavedSlot& slot : graph_.saved) {
+      if (graph_.nodes[static_cast<std::size_t>(slot.node)].recomputed) continue;
       const std::size_t module = node_module_[static_cast<std::size_t>(slot.node)];
       const Graph::Value& value = graph_.values[static_cast<std::size_t>(slot.value)];
       std::optional<std::size_t>& kept = slot.packing >= 0

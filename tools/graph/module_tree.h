@@ -25,7 +25,8 @@ struct ModuleSums {
 inline constexpr std::size_t max_module_depth = 32;
 
 /// The tree of `graph`, children in the order in which they first run. A storage is counted once,
-/// in the innermost module that encloses all operations which keep it.
+/// in the innermost module that encloses all operations which keep it. What was recomputed within a
+/// rule counts nowhere.
 ModuleSums module_sums(const Graph& graph);
 
 /// The same with runs of siblings folded whose names are consecutive numbers and which are equal

@@ -3,6 +3,8 @@
 
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tapehead::graph {
 namespace {
@@ -22,6 +24,8 @@ class Validator {
     for (row_ = 0; row_ < graph_.values.size(); ++row_) check_value(graph_.values[row_]);
     check_nodes();
     for (row_ = 0; row_ < graph_.saved.size(); ++row_) check_slot(graph_.saved[row_]);
+    check_steps();
+    check_events();
   }
 
  private:
@@ -89,6 +93,37 @@ class Validator {
     const std::size_t inputs = graph_.nodes[static_cast<std::size_t>(slot.node)].inputs.size();
     for (const std::int64_t input : slot.for_inputs)
       require(is_row(input, inputs), "for_inputs names no input of the node");
+  }
+
+  void check_steps() {
+    table_ = "steps";
+    for (row_ = 0; row_ < graph_.steps.size(); ++row_) {
+      const std::int64_t node = graph_.steps[row_].node;
+      require(node == -1 || is_row(node, graph_.nodes.size()), "node names no row of nodes");
+    }
+  }
+
+  // A storage is born at most once, before it dies, and dies at most once. What no event gives
+  // birth to lived before, and is part of live_before.
+  void check_events() {
+    table_ = "events";
+    enum class Life : char { unseen, born, dead };
+    std::vector<Life> lives(graph_.storages.size(), Life::unseen);
+    std::int64_t previous = 0;
+    for (row_ = 0; row_ < graph_.events.size(); ++row_) {
+      const Graph::Event& event = graph_.events[row_];
+      require(is_row(event.step, graph_.steps.size()), "step names no row of steps");
+      require(event.step >= std::exchange(previous, event.step), "the steps are not in order");
+      require(is_row(event.storage, graph_.storages.size()), "storage names no row of storages");
+      Life& life = lives[static_cast<std::size_t>(event.storage)];
+      require(life != Life::dead && (event.birth ? life == Life::unseen : true),
+              "the storage is born twice or dies twice");
+      life = event.birth ? Life::born : Life::dead;
+    }
+    row_ = 0;
+    require(graph_.live_before >= 0, "live_before is negative");
+    std::int64_t sum = graph_.live_before;
+    for (const Graph::Storage& storage : graph_.storages) add_up(sum, storage.bytes);
   }
 
   static bool is_row(std::int64_t id, std::size_t rows) {

@@ -56,7 +56,7 @@ nn::CosineSchedule Trainer::schedule() const {
   return {peak, peak / 10, std::min(longest_warmup, *state_.total / 10), *state_.total};
 }
 
-void Trainer::step(Graph* graph) {
+void Trainer::step() {
   const Batch batch = batches_.at(state_.step);
   Gradients gradients;
   double loss_value = 0;
@@ -70,7 +70,6 @@ void Trainer::step(Graph* graph) {
       throw ValueError("train", "step " + std::to_string(state_.step + 1) +
                                     ": the loss is not finite; a lower --lr may help");
     gradients = tape.gradient(loss, model_.parameters());
-    if (graph) *graph = tape.graph();
   }
   nn::clip_grad_norm(gradients, clip_norm);
   optimizer_.set_lr(schedule()(state_.step));

@@ -1,7 +1,6 @@
 // The model of a run and its optimizer, one step at a time.
 #pragma once
 
-#include <tapehead/core/graph.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/nn/schedule.h>
@@ -20,9 +19,9 @@ class Trainer {
   /// to learn from is not longer than the context, or the other has fewer than two characters.
   Trainer(RunState state, const Corpus& corpus);
 
-  /// One step; its loss, in nats a character, is the last of state().losses. With `graph` also what
-  /// the tape recorded. ValueError when the loss is not finite; then nothing was changed.
-  void step(Graph* graph = nullptr);
+  /// One step; its loss, in nats a character, is the last of state().losses. ValueError when the
+  /// loss is not finite; then nothing was changed.
+  void step();
 
   /// Puts parameters and optimizer where a checkpoint had them.
   void restore(const nn::StateDict& parameters, const nn::StateDict& optimizer);

@@ -1,5 +1,6 @@
 #include "training_run.h"
 
+#include <tapehead/core/ledger.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/text.h>
 
@@ -59,9 +60,9 @@ RunEnd TrainingRun::run() {
   return interrupt.requested() ? RunEnd::interrupted : RunEnd::out_of_time;
 }
 
-void TrainingRun::step(Graph* graph) {
+void TrainingRun::step() {
   const double before = now_seconds();
-  trainer_.step(graph);
+  trainer_.step();
   const double seconds = now_seconds() - before;
   if (timed_from_ > 0) {
     pace_ = pace_ == 0 ? seconds : pace_ + newest_part * (seconds - pace_);
@@ -72,8 +73,9 @@ void TrainingRun::step(Graph* graph) {
 }
 
 void TrainingRun::first_step() {
-  Graph graph;
-  step(&graph);
+  const Ledger ledger;
+  step();
+  const Graph graph = ledger.graph();
   save();
   graph::write_json(graph, folder_ / "graph.json");
   std::cout << "\nwhat the backward pass of one step saves (graph.json has every slot, and why):\n"

@@ -22,7 +22,7 @@ class TrainingRun {
   RunEnd run();
 
  private:
-  void step(Graph* graph = nullptr);
+  void step();
   void first_step();
   void at_milestone();
   bool is_milestone() const;

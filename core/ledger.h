@@ -1,0 +1,90 @@
+// Ledger: watches its thread while it lives, and says what was in memory when, and for what.
+//
+//     Ledger ledger;
+//     { Tape tape; ...; optimizer.step(tape.gradient(loss, parameters)); }
+//     const Graph graph = ledger.graph();   // tapehead/graph/timeline.h finds the peak in it
+//
+// Its graph is that of every tape that recorded meanwhile, closed ones too, together with every
+// storage that was made, also those that are freed by then, and with the list of these births and
+// deaths. Each stands in a step: one operation recorded, one rule run, one parameter updated. A dry
+// run gives the graph of the real run, event by event.
+//
+// A ledger sees what its own thread allocates and frees; it counts against the account of that
+// thread (the process, or the dry run that was active when it was made). Ledgers may be nested;
+// each sees everything. Without one, each storage costs one test more.
+#pragma once
+
+#include <tapehead/core/graph.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tapehead {
+
+class Node;
+class Storage;
+class Tape;
+
+class Ledger {
+ public:
+  Ledger();
+  ~Ledger();
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  /// Everything seen so far. OutOfMemoryError when an event was lost for want of memory.
+  Graph graph() const;
+
+  /// Whether a ledger watches this thread.
+  static bool watching() { return current_ != nullptr; }
+
+  /// Ends a step of this thread's ledgers: what was allocated and freed since the last one belongs
+  /// to it. An optimizer calls it for each parameter that it updates.
+  static void end_step(Graph::Phase phase, std::string_view operation, std::string_view module);
+
+  // What tapes and storages report; called while watching() only.
+  static void end_step(Graph::Phase phase, const Tape& tape, const Node& node,
+                       std::size_t index) noexcept;
+  static void closing(const Tape& tape) noexcept;
+  static void born(const Storage& storage);
+  static void dying(const Storage& storage) noexcept;
+  static void recategorised(const Storage& storage);
+
+  /// While it lives, tapes that begin to record do so inside a rule: they compute again what was
+  /// computed before.
+  class Walking {
+   public:
+    Walking();
+    ~Walking();
+    Walking(const Walking&) = delete;
+    Walking& operator=(const Walking&) = delete;
+  };
+
+ private:
+  // A tape that recorded while this ledger watched. A closed one has left what it was.
+  struct Seen {
+    const Tape* open = nullptr;
+    bool recomputes = false;
+    Graph graph = {};
+    std::vector<std::uint64_t> storage_ids = {};
+  };
+  static constexpr std::size_t no_tape = static_cast<std::size_t>(-1);
+
+  std::size_t seen(const Tape& tape);
+  std::int64_t row_of(const Storage& storage);
+  void add_event(const Storage& storage, bool birth) noexcept;
+
+  static thread_local constinit Ledger* current_;
+  Ledger* const outer_;
+  Graph graph_;  // storages, steps and events; nodes and values are still with their tapes
+  std::unordered_map<std::uint64_t, std::int64_t> rows_;  // of storages, by their ids
+  std::vector<Seen> seen_;
+  std::vector<std::size_t> tape_of_step_;  // index in seen_, or no_tape; the rest have none
+  int walks_ = 0;
+  bool lost_something_ = false;
+};
+
+}  // namespace tapehead

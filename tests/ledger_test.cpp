@@ -1,0 +1,279 @@
+#include <doctest/doctest.h>
+#include <tapehead/graph/json.h>
+#include <tapehead/graph/module_tree.h>
+#include <tapehead/graph/timeline.h>
+#include <tapehead/tapehead.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace tapehead;
+
+namespace {
+
+// What a ledger sees of `step`, in a real run or a dry one. The peak is measured beside it.
+struct Watched {
+  Graph graph;
+  std::int64_t peak = 0;
+};
+Watched watch(const std::function<void()>& step) {
+  manual_seed(5);  // dropout draws from the default generator
+  reset_peak();
+  Watched watched;
+  Ledger ledger;
+  step();
+  watched.graph = ledger.graph();
+  watched.peak = memory_stats().peak;
+  return watched;
+}
+
+// A training step of the module that `make` builds: forward, backward, AdamW.
+template <class Make, class Loss>
+Watched train_step(Make make, Loss loss) {
+  Generator generator(7);
+  auto module = make(generator);
+  nn::AdamW optimizer(module, {.lr = 1e-3});
+  return watch([&] {
+    Tape tape;
+    const Tensor value = loss(module, generator);
+    optimizer.step(tape.gradient(value, module.parameters()));
+  });
+}
+
+Tensor weighted_sum(const Tensor& y, Generator& generator) {
+  const Tensor weights = randn(y.shape(), y.dtype(), generator);
+  return sum(y * weights);
+}
+
+nn::MultiHeadAttention make_attention(Generator& generator, nn::AttentionPath path) {
+  return nn::MultiHeadAttention({.embed_dim = 12, .num_heads = 3, .path = path}, generator);
+}
+
+Watched attention_step(nn::AttentionPath path) {
+  return train_step([&](Generator& g) { return make_attention(g, path); },
+                    [](const nn::MultiHeadAttention& attention, Generator& g) {
+                      const Tensor x = randn({2, 5, 12}, DType::f32, g);
+                      return weighted_sum(attention(x, nn::Mask::causal()), g);
+                    });
+}
+
+Watched checkpointed_step() {
+  return train_step(
+      [](Generator& g) { return make_attention(g, nn::AttentionPath::composed); },
+      [](const nn::MultiHeadAttention& attention, Generator& g) {
+        const Tensor x = randn({2, 5, 12}, DType::f32, g);
+        const Tensor y = nn::checkpoint(
+            [&](const std::vector<Tensor>& in) { return attention(in[0], nn::Mask::causal()); },
+            {x});
+        return weighted_sum(y, g);
+      });
+}
+
+Watched encoder_step() {
+  return train_step(
+      [](Generator& g) {
+        return nn::TransformerEncoderLayer(
+            {.d_model = 12, .nhead = 3, .dim_feedforward = 20, .dropout = 0.25}, g);
+      },
+      [](const nn::TransformerEncoderLayer& layer, Generator& g) {
+        const Tensor x = randn({2, 5, 12}, DType::f32, g);
+        return weighted_sum(layer(x), g);
+      });
+}
+
+Watched gpt_step() {
+  return train_step(
+      [](Generator& g) {
+        return nn::Gpt(
+            {.vocab_size = 11, .context = 6, .layers = 2, .heads = 2, .dim = 8, .dropout = 0.1}, g);
+      },
+      [](const nn::Gpt& gpt, Generator&) {
+        const std::vector<std::int64_t> tokens{1, 4, 2, 9, 0, 3, 7, 10, 5, 2, 8, 6};
+        const Tensor logits = gpt(from_vector(tokens, {2, 6}));
+        const Tensor targets = from_vector(tokens, {12});
+        return cross_entropy(reshape(logits, {12, 11}), targets);
+      });
+}
+
+Watched dry(const std::function<Watched()>& run) {
+  const DryRun dry_run;
+  return run();
+}
+
+}  // namespace
+
+TEST_CASE("a dry run's ledger is that of the real run, event by event, and the peak to the byte") {
+  const std::vector<std::function<Watched()>> steps = {
+      [] { return attention_step(nn::AttentionPath::composed); },
+      [] { return attention_step(nn::AttentionPath::fused); },
+      checkpointed_step,
+      encoder_step,
+      gpt_step,
+  };
+  for (const auto& step : steps) {
+    const Watched real = step(), planned = dry(step);
+    CHECK(planned.graph.events == real.graph.events);
+    CHECK(planned.graph.steps == real.graph.steps);
+    CHECK(planned.graph.nodes == real.graph.nodes);
+    CHECK(planned.graph.storages == real.graph.storages);
+    CHECK(planned.graph.saved == real.graph.saved);
+    CHECK(planned.peak - planned.graph.live_before == real.peak - real.graph.live_before);
+  }
+}
+
+TEST_CASE("the peak that the events add up to is the allocator's") {
+  for (const Watched& watched : {attention_step(nn::AttentionPath::composed), checkpointed_step(),
+                                 encoder_step(), gpt_step()}) {
+    const graph::Timeline line = graph::timeline(watched.graph);
+    CHECK(line.peak == watched.peak);
+    CHECK(line.peak > watched.graph.live_before);
+    std::int64_t live = line.unwatched;
+    for (const std::int64_t id : line.live_at_peak)
+      live += watched.graph.storages[static_cast<std::size_t>(id)].bytes;
+    CHECK(live == line.peak);
+    CHECK(line.highest[static_cast<std::size_t>(line.peak_step)] == line.peak);
+    CHECK(*std::max_element(line.highest.begin(), line.highest.end()) == line.peak);
+  }
+}
+
+TEST_CASE("a ledger's graph has the tape's nodes and slots, and outlives the tape") {
+  Generator generator(3);
+  const nn::Linear linear(nn::LinearOptions{.in_features = 4, .out_features = 3}, generator);
+  const Tensor x = randn({5, 4}, DType::f32, generator);
+  Ledger ledger;
+  Graph of_tape;
+  {
+    Tape tape;
+    const Tensor y = tanh(linear(x));
+    of_tape = tape.graph();
+    CHECK(ledger.graph().nodes == of_tape.nodes);
+  }
+  const Graph graph = ledger.graph();
+  CHECK(graph.nodes == of_tape.nodes);
+  CHECK(graph.saved.size() == of_tape.saved.size());
+  CHECK(graph.saved_activation_bytes() == of_tape.saved_activation_bytes());
+  // The step after the last operation: the tape and its results are gone.
+  REQUIRE(graph.steps.size() == graph.nodes.size() + 1);
+  CHECK(graph.steps.back().phase == Graph::Phase::other);
+  CHECK_FALSE(graph.events.back().birth);
+}
+
+TEST_CASE("steps come in the order forward, backward, update, and name what ran") {
+  const Graph graph = encoder_step().graph;
+  const auto phase_of = [](const Graph::Step& step) { return static_cast<int>(step.phase); };
+  CHECK(std::is_sorted(graph.steps.begin(), graph.steps.end(),
+                       [&](const auto& a, const auto& b) { return phase_of(a) < phase_of(b); }));
+  for (const Graph::Step& step : graph.steps) {
+    if (step.node < 0) continue;
+    const Graph::Node& node = graph.nodes[static_cast<std::size_t>(step.node)];
+    CHECK(step.operation == node.operation);
+    CHECK(step.module == node.module);
+  }
+  const auto updates = std::count_if(graph.steps.begin(), graph.steps.end(), [](const auto& step) {
+    return step.phase == Graph::Phase::update && step.operation == "AdamW";
+  });
+  CHECK(updates == 12);  // 4 of the attention, 4 of the two maps, 4 of the norms
+}
+
+TEST_CASE("what a checkpoint computes again is marked, and counts in no sum of saved bytes") {
+  const Graph plain = attention_step(nn::AttentionPath::composed).graph;
+  const Graph checkpointed = checkpointed_step().graph;
+  const auto recomputed = [](const Graph& graph) {
+    return std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                         [](const Graph::Node& node) { return node.recomputed; });
+  };
+  CHECK(recomputed(plain) == 0);
+  CHECK(recomputed(checkpointed) > 0);
+  CHECK(checkpointed.saved_activation_bytes() < plain.saved_activation_bytes());
+  CHECK(graph::module_sums(checkpointed).activations == checkpointed.saved_activation_bytes());
+}
+
+TEST_CASE("every storage that dies was born or lived before, and the sums fit the account") {
+  const Watched watched = gpt_step();
+  std::int64_t change = 0;
+  std::vector<int> alive(watched.graph.storages.size(), 0);
+  for (const Graph::Event& event : watched.graph.events) {
+    const auto id = static_cast<std::size_t>(event.storage);
+    change += event.birth ? watched.graph.storages[id].bytes : -watched.graph.storages[id].bytes;
+    if (event.birth) ++alive[id];
+    else CHECK(--alive[id] >= -1);
+  }
+  // What stays: the two moments of AdamW and nothing else.
+  std::int64_t moments = 0;
+  for (std::size_t id = 0; id < alive.size(); ++id) {
+    CHECK(alive[id] <= 1);
+    if (alive[id] != 1) continue;
+    CHECK(watched.graph.storages[id].category == Category::optimizer_state);
+    moments += watched.graph.storages[id].bytes;
+  }
+  CHECK(change == moments);
+  CHECK(moments > 0);
+}
+
+TEST_CASE("ledgers may be nested: each sees everything from its beginning on") {
+  Ledger outer;
+  const Tensor a = zeros({3});
+  Ledger inner;
+  const Tensor b = zeros({5});
+  CHECK(inner.graph().events.size() == 1);
+  CHECK(outer.graph().events.size() == 2);
+  CHECK(inner.graph().storages[0].bytes == 20);
+  CHECK(inner.graph().live_before == outer.graph().live_before + 12);
+}
+
+TEST_CASE("another thread's storages are not on this thread's ledger") {
+  Ledger ledger;
+  std::thread([] { const Tensor elsewhere = zeros({100}); }).join();
+  CHECK(ledger.graph().events.empty());
+}
+
+TEST_CASE("a ledger's graph survives JSON") {
+  for (const Watched& watched : {gpt_step(), checkpointed_step()})
+    CHECK(graph::from_json(graph::to_json(watched.graph)) == watched.graph);
+}
+
+TEST_CASE("a graph file whose events contradict each other is refused") {
+  const std::string good = graph::to_json(attention_step(nn::AttentionPath::fused).graph);
+  const auto refuses = [&](const std::string& from, const std::string& to, const char* why) {
+    std::string bad = good;
+    const std::size_t at = bad.find(from);
+    REQUIRE(at != std::string::npos);
+    bad.replace(at, from.size(), to);
+    try {
+      (void)graph::from_json(bad);
+      FAIL("accepted");
+    } catch (const ValueError& error) {
+      CHECK(std::string(error.what()).find(why) != std::string::npos);
+    }
+  };
+  refuses(R"({"birth": true, "id": 0, "step": 0,)", R"({"birth": true, "id": 0, "step": 9,)",
+          "not in order");
+  refuses(R"("birth": true, "id": 1,)", R"("birth": false, "id": 1,)", "born twice or dies twice");
+  refuses(R"("live_before": )", R"("live_before": -)", "live_before");
+  refuses(R"("live_before": )", R"("live_before": "x", "ignored": )", "live_before");
+  refuses(R"("phase": "forward")", R"("phase": "sideways")", "phase");
+}
+
+TEST_CASE("reasons name the slots that keep a storage, the parameter, or what made it") {
+  const Graph graph = attention_step(nn::AttentionPath::composed).graph;
+  const std::vector<std::string> why = graph::reasons(graph);
+  REQUIRE(why.size() == graph.storages.size());
+  for (std::size_t id = 0; id < why.size(); ++id) {
+    CAPTURE(id);
+    CHECK_FALSE(why[id].empty());
+  }
+  const auto mentions = [&](const char* text) {
+    return std::any_of(why.begin(), why.end(),
+                       [&](const std::string& reason) { return reason.find(text) != std::string::npos; });
+  };
+  CHECK(mentions("softmax.y: dx = y * (g - sum(g * y))"));
+  CHECK(mentions("made by AdamW in update of in_proj_weight AdamW"));
+  CHECK(mentions("in backward of"));
+}
+
+TEST_CASE("a timeline needs events") {
+  CHECK_THROWS_AS((void)graph::timeline(Graph{}), ValueError);
+}

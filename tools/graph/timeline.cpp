@@ -1,0 +1,116 @@
+#include <tapehead/core/error.h>
+#include <tapehead/graph/timeline.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tapehead::graph {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// Which storages live before the first event: those that no event gives birth to.
+std::vector<bool> live_at_first(const Graph& graph) {
+  std::vector<bool> live(graph.storages.size(), true);
+  for (const Graph::Event& event : graph.events)
+    if (event.birth) live[at(event.storage)] = false;
+  return live;
+}
+
+std::int64_t total(const BytesByCategory& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
+
+class Replay {
+ public:
+  explicit Replay(const Graph& graph) : graph_(graph) {
+    const std::vector<bool> live = live_at_first(graph);
+    for (std::size_t id = 0; id < live.size(); ++id)
+      if (live[id]) of(graph.storages[id]) += graph.storages[id].bytes;
+    line_.unwatched = graph.live_before - total(now_);
+    line_.peak = graph.live_before;
+  }
+
+  Timeline run() {
+    for (std::size_t step = 0; step < graph_.steps.size(); ++step) run_step(step);
+    list_live_at_peak();
+    return std::move(line_);
+  }
+
+ private:
+  std::int64_t& of(const Graph::Storage& storage) {
+    return now_[static_cast<std::size_t>(storage.category)];
+  }
+
+  void run_step(std::size_t step) {
+    std::int64_t highest = line_.unwatched + total(now_);
+    for (; next_ < graph_.events.size() && at(graph_.events[next_].step) == step; ++next_) {
+      const Graph::Event& event = graph_.events[next_];
+      const Graph::Storage& storage = graph_.storages[at(event.storage)];
+      of(storage) += event.birth ? storage.bytes : -storage.bytes;
+      highest = std::max(highest, line_.unwatched + total(now_));
+      if (highest <= line_.peak) continue;
+      line_.peak = highest;
+      line_.peak_step = static_cast<std::int64_t>(step);
+      until_peak_ = next_ + 1;
+    }
+    line_.after.push_back(now_);
+    line_.highest.push_back(highest);
+  }
+
+  void list_live_at_peak() {
+    std::vector<bool> live = live_at_first(graph_);
+    for (std::size_t k = 0; k < until_peak_; ++k)
+      live[at(graph_.events[k].storage)] = graph_.events[k].birth;
+    for (std::size_t id = 0; id < live.size(); ++id)
+      if (live[id]) line_.live_at_peak.push_back(static_cast<std::int64_t>(id));
+    std::stable_sort(line_.live_at_peak.begin(), line_.live_at_peak.end(), [&](auto a, auto b) {
+      return graph_.storages[at(a)].bytes > graph_.storages[at(b)].bytes;
+    });
+  }
+
+  const Graph& graph_;
+  Timeline line_;
+  BytesByCategory now_{};
+  std::size_t next_ = 0;        // event
+  std::size_t until_peak_ = 0;  // events up to and with the one that made the peak
+};
+
+std::string place(const std::string& operation, const std::string& module) {
+  return module.empty() ? operation : module + " " + operation;
+}
+
+void append(std::string& list, const std::string& entry) {
+  list += list.empty() ? entry : "; " + entry;
+}
+
+}  // namespace
+
+Timeline timeline(const Graph& graph) {
+  if (graph.events.empty())
+    throw ValueError("timeline", "the graph has no events: no Ledger watched while it was made");
+  return Replay(graph).run();
+}
+
+std::vector<std::string> reasons(const Graph& graph) {
+  std::vector<std::string> why(graph.storages.size()), made(graph.storages.size());
+  for (const Graph::SavedSlot& slot : graph.saved) {
+    const Graph::Node& node = graph.nodes[at(slot.node)];
+    append(why[at(graph.values[at(slot.value)].storage)],
+           place(node.operation, node.module) + "." + slot.slot + ": " + slot.reason);
+  }
+  for (const Graph::Value& value : graph.values)
+    if (!value.name.empty() && value.offset == 0) made[at(value.storage)] = value.name;
+  for (const Graph::Event& event : graph.events) {
+    if (!event.birth || !made[at(event.storage)].empty()) continue;
+    const Graph::Step& step = graph.steps[at(event.step)];
+    made[at(event.storage)] = "made by " + graph.storages[at(event.storage)].operation + " in " +
+                              std::string(to_string(step.phase)) + " of " +
+                              place(step.operation, step.module);
+  }
+  for (std::size_t id = 0; id < why.size(); ++id)
+    if (why[id].empty()) why[id] = made[id];
+  return why;
+}
+
+}  // namespace tapehead::graph
