@@ -2,7 +2,9 @@
 # "# CMakeLists.txt") is written to that file; together they are a project that uses an installed
 # Tapehead, which is built, and its programs run. With DIFF=ON, the block of language diff is applied
 # to a copy of the sources instead, and the tests of operations must pass there.
-#   cmake -DSOURCE=<checkout> -DBUILD=<build folder> -DWORK=<scratch folder> [-DDIFF=ON] -P readme.cmake
+#   cmake -DSOURCE=<checkout> -DBUILD=<build folder> -DWORK=<scratch folder> -DCXX=<compiler>
+#     -DCXX_FLAGS=<flags> [-DDIFF=ON] -P readme.cmake
+# Compiler and flags are the build folder's: a sanitized library cannot be linked without them.
 
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
@@ -37,7 +39,8 @@ if(DIFF)
   endforeach()
   # Not as a part of the repository that the scratch folder may lie in.
   run(${CMAKE_COMMAND} -E env GIT_CEILING_DIRECTORIES=${WORK} git -C ${WORK}/tree apply ${WORK}/change.diff)
-  run(${CMAKE_COMMAND} -S ${WORK}/tree -B ${WORK}/build -G Ninja -DTAPEHEAD_BUILD_TOOLS=OFF)
+  run(${CMAKE_COMMAND} -S ${WORK}/tree -B ${WORK}/build -G Ninja -DTAPEHEAD_BUILD_TOOLS=OFF
+    -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_FLAGS=${CXX_FLAGS})
   run(${CMAKE_COMMAND} --build ${WORK}/build --target tapehead_tests)
   run(${WORK}/build/tapehead_tests --source-file=*operations_*_test.cpp)
   return()
@@ -51,7 +54,8 @@ read_block("cmake\n# CMakeLists.txt\n" content)
 file(WRITE ${WORK}/user/CMakeLists.txt "${content}")
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} -S ${WORK}/user -B ${WORK}/user/build -G Ninja
-  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+  -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_FLAGS=${CXX_FLAGS} -DCMAKE_BUILD_TYPE=Debug
+  -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 run(${CMAKE_COMMAND} --build ${WORK}/user/build)
 run(${WORK}/user/build/example)
 run(${WORK}/user/build/cube)
