@@ -176,9 +176,9 @@ struct FusedAttentionNode final : Node {
   static Tensor causal_hidden(std::int64_t queries, std::int64_t keys, std::int64_t offset) {
     const Tensor mask = empty(op, {queries, keys}, DType::boolean, Category::constant);
     launch([&] {
-      bool* hidden = mask.view().as<bool>();
+      bool* element = mask.view().as<bool>();
       for (std::int64_t i = 0; i < queries; ++i)
-        for (std::int64_t j = 0; j < keys; ++j) *hidden++ = j > i + offset;
+        for (std::int64_t j = 0; j < keys; ++j) *element++ = j > i + offset;
     });
     return mask;
   }
