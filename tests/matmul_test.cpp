@@ -11,6 +11,8 @@
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
+#include <limits>
+
 using namespace tapehead;
 using tests::check_throws;
 

@@ -14,6 +14,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 using namespace tapehead;
 using tapehead::tests::check_throws;
 
