@@ -106,9 +106,7 @@ struct FusedAttentionNode final : Node {
     if (bias_.defined()) bias.save(bias_);
   }
 
-  static Tensor contiguous_rows(const Tensor& x) {
-    return kernels_take(x) ? x : contiguous(x);
-  }
+  static Tensor contiguous_rows(const Tensor& x) { return kernels_take(x) ? x : contiguous(x); }
   static bool kernels_take(const Tensor& x) {
     return (x.size(3) <= 1 || x.strides()[3] == 1) &&
            (x.size(2) <= 1 || x.strides()[2] >= x.size(3));
@@ -139,7 +137,8 @@ struct FusedAttentionNode final : Node {
   // The same gradients as operations on (B, K, G, L, S) weights, G query heads to each key head.
   Grads composed(const Tensor& g, const Wanted& wanted) const {
     const Tensor &q_ = q.get(), &k_ = k.get(), &v_ = v.get();
-    const std::int64_t key_heads = k_.size(1), group = q_.size(1) / std::max<std::int64_t>(key_heads, 1);
+    const std::int64_t key_heads = k_.size(1),
+                       group = q_.size(1) / std::max<std::int64_t>(key_heads, 1);
     const auto grouped = [&](const Tensor& x) {
       return reshape(x, {x.size(0), key_heads, group, x.size(2), x.size(3)});
     };
@@ -148,7 +147,8 @@ struct FusedAttentionNode final : Node {
     };
     const Tensor q5 = grouped(q_), g5 = grouped(g);
     const Tensor k5 = unsqueeze(k_, 2), v5 = unsqueeze(v_, 2);
-    const Tensor a = grouped(weights(flat(matmul(q5, transpose(k5, -2, -1), {.scale = terms.scale}))));
+    const Tensor a =
+        grouped(weights(flat(matmul(q5, transpose(k5, -2, -1), {.scale = terms.scale}))));
     const Tensor dropped = grouped(drop(flat(a)));
     const Tensor dv = matmul(transpose(dropped, -2, -1), g5);
     const Tensor da = grouped(drop(flat(matmul(g5, transpose(v5, -2, -1)))));
@@ -164,12 +164,13 @@ struct FusedAttentionNode final : Node {
   // The weights from the scaled scores, both (B, H, L, S).
   Tensor weights(Tensor scores) const {
     if (bias.kept()) scores = add(std::move(scores), bias.get());
-    if (terms.causal_offset)
-      scores = masked_fill(std::move(scores),
-                           causal_hidden(scores.size(-2), scores.size(-1), *terms.causal_offset),
-                           -std::numeric_limits<double>::infinity());
+    if (terms.causal_offset) {
+      const Tensor later = causal_hidden(scores.size(-2), scores.size(-1), *terms.causal_offset);
+      scores = masked_fill(std::move(scores), later, -std::numeric_limits<double>::infinity());
+    }
     if (hidden.kept())
-      scores = masked_fill(std::move(scores), hidden.get(), -std::numeric_limits<double>::infinity());
+      scores =
+          masked_fill(std::move(scores), hidden.get(), -std::numeric_limits<double>::infinity());
     return softmax(std::move(scores), -1, {.empty_row = EmptyRow::zero});
   }
 
@@ -189,7 +190,8 @@ struct FusedAttentionNode final : Node {
   }
 };
 
-// ---- checks --------------------------------------------------------------------------------------
+// ---- checks
+// --------------------------------------------------------------------------------------
 
 std::string operands(const Tensor& q, const Tensor& k, const Tensor& v) {
   return "q " + describe(q) + ", k " + describe(k) + ", v " + describe(v);
@@ -205,7 +207,9 @@ void check_ranks(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 void check_fit(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const auto fail = [&](const char* rule) { throw ShapeError(op, operands(q, k, v) + ": " + rule); };
+  const auto fail = [&](const char* rule) {
+    throw ShapeError(op, operands(q, k, v) + ": " + rule);
+  };
   if (q.rank() == 4 && (q.size(0) != k.size(0) || q.size(0) != v.size(0)))
     fail("the batches must be equal");
   if (q.size(-1) != k.size(-1)) fail("q and k must have as many features");
@@ -218,7 +222,8 @@ void check_fit(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 void check_options(const FusedAttentionOptions& options, const Tensor& q) {
   if (options.causal_offset && *options.causal_offset < 0)
-    throw ValueError(op, "causal_offset " + std::to_string(*options.causal_offset) + " is negative");
+    throw ValueError(op,
+                     "causal_offset " + std::to_string(*options.causal_offset) + " is negative");
   if (!(options.dropout >= 0 && options.dropout <= 1))
     throw ValueError(op, "dropout " + std::to_string(options.dropout) + " is outside [0, 1]");
   if (options.hidden.defined()) check_dtype(op, "hidden", options.hidden, DType::boolean);
