@@ -37,7 +37,7 @@ void add_saved(CLI::App& app, int& exit_code) {
       app, "saved",
       "Every saved slot: what it keeps, why, and what dropping it would free. In patterns, * and ? "
       "are wildcards.\n"
-      "Example: tapehead graph saved step.json --module 'blocks.0*' --two-equal-dims",
+      "Example: tapehead graph saved step.json --module layers.0 --two-equal-dims",
       command, run_graph_saved, exit_code);
   add_json(sub, command);
   sub.add_option("--sort", command->order, "bytes, module or operation")
