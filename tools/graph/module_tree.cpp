@@ -4,25 +4,10 @@
 #include <charconv>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <unordered_map>
 
 namespace tapehead::graph {
 namespace {
-
-using Path = std::vector<std::string_view>;
-
-Path split_path(std::string_view path) {
-  Path parts;
-  while (!path.empty() && parts.size() + 1 < max_module_depth) {
-    const std::size_t dot = path.find('.');
-    parts.push_back(path.substr(0, dot));
-    if (dot == std::string_view::npos) return parts;
-    path.remove_prefix(dot + 1);
-  }
-  if (!path.empty()) parts.push_back(path);
-  return parts;
-}
 
 // The tree while it grows: children are found by name, and a module's sums are its own.
 class Builder {
@@ -33,7 +18,9 @@ class Builder {
     node_module_.reserve(graph_.nodes.size());
     for (const Graph::Node& node : graph_.nodes) {
       node_module_.push_back(find(node.module));
-      if (!node.recomputed) ++modules_[node_module_.back()].own.operations;
+      if (node.recomputed) continue;
+      ++modules_[node_module_.back()].own.operations;
+      modules_[node_module_.back()].own.flops += node.flops;
     }
     add_storages();
     return assemble(0);
@@ -108,6 +95,7 @@ class Builder {
       sums.operations += added.operations;
       sums.activations += added.activations;
       sums.others += added.others;
+      sums.flops += added.flops;
     }
     return sums;
   }
@@ -130,13 +118,14 @@ bool follows(const ModuleSums& first, const ModuleSums& next, std::int64_t dista
   const auto a = as_number(first.name), b = as_number(next.name);
   return a && b && *b - *a == distance && first.operations == next.operations &&
          first.activations == next.activations && first.others == next.others &&
-         first.children == next.children;
+         first.flops == next.flops && first.children == next.children;
 }
 
 void multiply(ModuleSums& tree, std::int64_t factor) {
   tree.operations *= factor;
   tree.activations *= factor;
   tree.others *= factor;
+  tree.flops *= factor;
   for (ModuleSums& child : tree.children) multiply(child, factor);
 }
 
@@ -150,6 +139,18 @@ ModuleSums merge_run(std::span<ModuleSums> run) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> split_path(std::string_view path) {
+  std::vector<std::string_view> parts;
+  while (!path.empty() && parts.size() + 1 < max_module_depth) {
+    const std::size_t dot = path.find('.');
+    parts.push_back(path.substr(0, dot));
+    if (dot == std::string_view::npos) return parts;
+    path.remove_prefix(dot + 1);
+  }
+  if (!path.empty()) parts.push_back(path);
+  return parts;
+}
 
 ModuleSums module_sums(const Graph& graph) { return Builder(graph).build(); }
 

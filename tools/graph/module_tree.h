@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tapehead::graph {
@@ -16,6 +17,7 @@ struct ModuleSums {
   std::int64_t operations = 0;
   std::int64_t activations = 0;  ///< bytes of saved storages that are no parameters or inputs
   std::int64_t others = 0;       ///< bytes of saved parameters and inputs
+  std::int64_t flops = 0;        ///< of its operations in the forward computation
   std::vector<ModuleSums> children;
   bool operator==(const ModuleSums&) const = default;
 };
@@ -23,6 +25,9 @@ struct ModuleSums {
 /// Paths deeper than this end in one name that holds the rest, dots and all. It bounds the depth of
 /// every recursion over the tree, whatever a file says.
 inline constexpr std::size_t max_module_depth = 32;
+
+/// The names in a module's path, none of them for the empty one.
+std::vector<std::string_view> split_path(std::string_view path);
 
 /// The tree of `graph`, children in the order in which they first run. A storage is counted once,
 /// in the innermost module that encloses all operations which keep it. What was recomputed within a

@@ -44,26 +44,12 @@ std::string blanks(std::size_t columns, std::string_view text) {
   return std::string(columns > length ? columns - length : 0, ' ');
 }
 
-std::string left(std::size_t columns, const std::string& text) {
-  return text + blanks(columns, text);
-}
-
-// A blank always stands in front, so that a number too wide for its column does not touch the next.
-std::string right(std::size_t columns, const std::string& text) {
-  return " " + blanks(columns - 1, text) + text;
-}
-
 // printf's %f writes what the locale takes for a decimal point.
 std::string fixed(double value, int digits) {
   std::array<char, 64> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
                                  std::chars_format::fixed, digits);
   return std::string(text.data(), end.ptr);
-}
-
-std::string format_share(std::int64_t part, std::int64_t total) {
-  if (total == 0) return "-";
-  return fixed(100.0 * static_cast<double>(part) / static_cast<double>(total), 1) + " %";
 }
 
 std::string table_row(const std::string& name, const std::string& operations,
@@ -79,10 +65,10 @@ class SavedTable {
 
   std::string print() {
     text_ = table_row("module", "ops", "saved activations", "share", "parameters, inputs");
-    text_ += std::string(100, '-') + "\n";
+    text_ += std::string(page_columns, '-') + "\n";
     row_outside_modules();
     for (const ModuleSums& child : tree_.children) rows_below("", child, 0);
-    text_ += std::string(100, '-') + "\n";
+    text_ += std::string(page_columns, '-') + "\n";
     row("total", tree_);
     note_packings();
     note_planned();
@@ -150,6 +136,32 @@ class SavedTable {
 }  // namespace
 
 std::string saved_table(const Graph& graph) { return SavedTable(graph).print(); }
+
+std::string left(std::size_t columns, const std::string& text) {
+  return text + blanks(columns, text);
+}
+
+std::string right(std::size_t columns, const std::string& text) {
+  return " " + blanks(columns - 1, text) + text;
+}
+
+std::string wrapped(std::string_view text, std::size_t indent) {
+  std::string lines, line;
+  for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find(' ', begin), text.size());
+    const std::string word = fit_label(text.substr(begin, end - begin), page_columns - indent);
+    const bool fits =
+        indent + code_points(line).size() + 1 + code_points(word).size() <= page_columns;
+    if (!line.empty() && !fits) lines += std::string(indent, ' ') + std::exchange(line, "") + "\n";
+    line += line.empty() ? word : " " + word;
+  }
+  return line.empty() ? lines : lines + std::string(indent, ' ') + line + "\n";
+}
+
+std::string format_share(std::int64_t part, std::int64_t total) {
+  if (total == 0) return "-";
+  return fixed(100.0 * static_cast<double>(part) / static_cast<double>(total), 1) + " %";
+}
 
 std::string format_count(std::int64_t count) {
   std::string text = std::to_string(count);

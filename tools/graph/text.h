@@ -21,10 +21,23 @@ namespace tapehead::graph {
 /// proven. The graph comes from a tape or has passed validate().
 std::string saved_table(const Graph& graph);
 
+/// Every table fits in this many columns.
+inline constexpr std::size_t page_columns = 100;
+
+/// `text` at the left of a cell of so many columns.
+std::string left(std::size_t columns, const std::string& text);
+/// `text` at the right of it. A blank always stands in front, so that a number too wide for its
+/// column does not touch the next.
+std::string right(std::size_t columns, const std::string& text);
+/// `text` made fit for a page as fit_label does, broken at blanks into indented lines.
+std::string wrapped(std::string_view text, std::size_t indent);
+
 /// "1,234,567".
 std::string format_count(std::int64_t count);
 /// "1,234,567 (1.18 MiB)"; without brackets below 1024.
 std::string format_bytes(std::int64_t bytes);
+/// "12.5 %" of a total; "-" of nothing.
+std::string format_share(std::int64_t part, std::int64_t total);
 /// `text` made fit for one table cell: control characters and bytes that are not ASCII or whole
 /// UTF-8 become "?", and what is longer than `columns` code points loses its middle to "...".
 std::string fit_label(std::string_view text, std::size_t columns);

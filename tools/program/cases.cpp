@@ -1,4 +1,5 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/glob.h>
 
 #include <cmath>
 #include <iostream>
@@ -25,7 +26,7 @@ Report run_files(const CasesCommand& command) {
   Report report;
   for (const std::string& file : command.files) {
     for (const Case& c : read_case_file(file)) {
-      if (!matches(command.only, c.name)) continue;
+      if (!graph::matches(command.only, c.name)) continue;
       CaseResult result = run_case(c, file);
       if (result.passed) ++report.passed;
       else report.failures.push_back({file, std::move(result)});

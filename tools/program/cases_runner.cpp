@@ -221,22 +221,4 @@ CaseResult run_case(const Case& c, const std::string& source, const Operations& 
 }
 
 // The usual loop: after a failed match go back to the last star and let it take one character more.
-bool matches(std::string_view pattern, std::string_view name) {
-  const std::string wanted = "*" + std::string(pattern) + "*";
-  std::size_t p = 0, n = 0, star = 0, star_end = 0;
-  while (n < name.size()) {
-    if (p < wanted.size() && wanted[p] == '*') {
-      star = p++;
-      star_end = n;
-    } else if (p < wanted.size() && (wanted[p] == '?' || wanted[p] == name[n])) {
-      ++p;
-      ++n;
-    } else {
-      p = star + 1;
-      n = ++star_end;
-    }
-  }
-  return wanted.find_first_not_of('*', p) == std::string::npos;
-}
-
 }  // namespace tapehead::program

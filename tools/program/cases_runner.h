@@ -31,7 +31,4 @@ struct CaseResult {
 CaseResult run_case(const Case& c, const std::string& source,
                     const Operations& table = operations());
 
-/// Whether `pattern` occurs in `name`; "*" stands for any text and "?" for one character.
-bool matches(std::string_view pattern, std::string_view name);
-
 }  // namespace tapehead::program

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 
+#include "add_command.h"
 #include "cases_format.h"
 #include "commands.h"
 #include "lecture/lecture.h"
@@ -15,16 +16,6 @@ namespace tapehead::program {
 namespace {
 
 // ---- what each command may be told -------------------------------------------------------------
-
-// Adds a command that is parsed into a Command and then done by `run`.
-template <class Command>
-CLI::App& add_command(CLI::App& app, const char* name, const char* text,
-                      const std::shared_ptr<Command>& command, int (*run)(const Command&),
-                      int& exit_code) {
-  CLI::App* sub = app.add_subcommand(name, text);
-  sub->final_callback([command, run, &exit_code] { exit_code = run(*command); });
-  return *sub;
-}
 
 void note_given(const CLI::App& sub, TrainCommand& command) {
   for (const std::string& name : train_option_names())
@@ -135,6 +126,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_maps(app, exit_code);
   add_cases(app, exit_code);
   add_lecture(app, exit_code);
+  add_graph(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {

@@ -1,0 +1,218 @@
+#include "support/folder.h"
+
+#include <tapehead/graph/dot.h>
+#include <tapehead/graph/json.h>
+#include <tapehead/graph/reports.h>
+#include <tapehead/graph/saved_report.h>
+#include <tapehead/graph/timeline.h>
+#include <tapehead/graph/trace.h>
+#include <tapehead/nn/atomic_file.h>
+#include <tapehead/tapehead.h>
+
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+using namespace tapehead;
+using nlohmann::json;
+
+namespace {
+
+// A training step of a small model, with T = 6 and every other size different.
+Graph gpt_step() {
+  Generator generator(7);
+  nn::Gpt gpt({.vocab_size = 11, .context = 6, .layers = 2, .heads = 2, .dim = 8}, generator);
+  nn::AdamW optimizer(gpt, {.lr = 1e-3});
+  const std::vector<std::int64_t> tokens{1, 4, 2, 9, 0, 3, 7, 10, 5, 2, 8, 6, 1, 1, 3, 2, 5, 9};
+  Ledger ledger;
+  Tape tape;
+  const Tensor logits = gpt(from_vector(tokens, {3, 6}));
+  const Tensor targets = from_vector(tokens, {18});
+  const Tensor loss = cross_entropy(reshape(logits, {18, 11}), targets);
+  optimizer.step(tape.gradient(loss, gpt.parameters()));
+  return ledger.graph();
+}
+
+const Graph& step() {
+  static const Graph graph = gpt_step();
+  return graph;
+}
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+Graph without_slot(Graph graph, std::int64_t index) {
+  graph.saved.erase(graph.saved.begin() + index);
+  return graph;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+int run_program(const std::string& arguments) {
+  const std::string command = std::string("'") + TAPEHEAD_PROGRAM + "' " + arguments;
+  const int status = std::system(command.c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("what a slot frees is what the saved activations lose without it") {
+  const std::vector<graph::SavedRow> rows = graph::saved_rows(step());
+  REQUIRE(rows.size() == step().saved.size());
+  std::int64_t shared = 0;
+  for (const graph::SavedRow& row : rows) {
+    CAPTURE(step().saved[at(row.index)].slot);
+    const Graph less = without_slot(step(), row.index);
+    CHECK(step().saved_activation_bytes() - less.saved_activation_bytes() == row.freed);
+    CHECK(row.needed <= row.retained);
+    shared += row.sharers > 0;
+  }
+  CHECK(shared > 0);
+  CHECK(std::is_sorted(rows.begin(), rows.end(),
+                       [](const auto& a, const auto& b) { return a.retained > b.retained; }));
+}
+
+TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
+  const auto count = [](const graph::SavedSelection& selection, auto holds) {
+    const auto rows = graph::saved_rows(step(), selection);
+    CHECK(rows.size() > 0);
+    CHECK(rows.size() < step().saved.size());
+    for (const graph::SavedRow& row : rows) CHECK(holds(row));
+  };
+  const auto node = [](const graph::SavedRow& row) -> const Graph::Node& {
+    return step().nodes[at(step().saved[at(row.index)].node)];
+  };
+  count({.operation = "soft?ax"},
+        [&](auto& row) { return contains(node(row).operation, "softmax"); });
+  count({.module = "1"}, [&](auto& row) { return contains(node(row).module, "1"); });
+  count({.shared = true}, [](auto& row) { return !row.shared_with.empty(); });
+  count({.two_equal_dims = true}, [](auto& row) {
+    const Shape& shape = step().values[at(step().saved[at(row.index)].value)].shape;
+    return std::count(shape.begin(), shape.end(), 6) == 2 ||
+           std::count(shape.begin(), shape.end(), 8) == 2;
+  });
+}
+
+TEST_CASE("an expanded value needs the bytes of its distinct elements") {
+  Graph graph = step();
+  const std::int64_t index = graph::saved_rows(graph).front().index;
+  Graph::Value& value = graph.values[at(graph.saved[at(index)].value)];
+  value.shape = {5, 3};
+  value.strides = {0, 1};
+  CHECK(graph::saved_rows(graph).front().needed == 3 * 4);
+}
+
+TEST_CASE("reports in JSON agree with the graph") {
+  const graph::Timeline line = graph::timeline(step());
+  const json summary = json::parse(graph::summary_json(step()));
+  CHECK(summary["saved_bytes"] == step().saved_bytes());
+  CHECK(summary["saved_activation_bytes"] == step().saved_activation_bytes());
+  CHECK(summary["peak_bytes"] == line.peak);
+  CHECK(summary["operations"] == std::ssize(step().nodes));
+  std::int64_t flops = 0;
+  for (const Graph::Node& node : step().nodes) flops += node.flops;
+  CHECK(summary["flops"] == flops);
+  const json by_operation = json::parse(graph::flops_json(step()))["operations"];
+  for (const auto& [name, sums] : by_operation.items()) flops -= sums["flops"].get<std::int64_t>();
+  CHECK(flops == 0);
+
+  const json peak = json::parse(graph::peak_json(step()));
+  std::int64_t live = peak["unwatched_bytes"];
+  for (const json& storage : peak["live"]) live += storage["bytes"].get<std::int64_t>();
+  CHECK(live == line.peak);
+
+  const json steps = json::parse(graph::timeline_json(step()))["steps"];
+  REQUIRE(steps.size() == step().steps.size());
+  CHECK(steps[at(line.peak_step)]["highest"] == line.peak);
+
+  const auto rows = graph::saved_rows(step());
+  CHECK(json::parse(graph::saved_json(step(), rows))["rows"].size() == rows.size());
+}
+
+TEST_CASE("reports as text fit a page and name the exact peak") {
+  const std::string peak = json::parse(graph::summary_json(step()))["peak_bytes"].dump();
+  const std::string grouped = peak.substr(0, peak.size() - 3) + "," + peak.substr(peak.size() - 3);
+  REQUIRE(peak.size() > 3);
+  REQUIRE(peak.size() < 7);
+  for (const std::string& text :
+       {graph::summary_text(step()), graph::timeline_text(step()), graph::peak_text(step(), 5),
+        graph::saved_text(step(), graph::saved_rows(step())), graph::flops_text(step())}) {
+    for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+      end = text.find('\n', begin);
+      REQUIRE(end != std::string::npos);
+      CHECK(end - begin <= 100);
+    }
+  }
+  CHECK(contains(graph::summary_text(step()), grouped));
+  CHECK(contains(graph::peak_text(step(), 5), grouped));
+  const std::string timeline = graph::timeline_text(step());
+  CHECK(contains(timeline, grouped));
+  for (const char* border : {"-- forward --", "-- backward --", "-- update --", "< peak"})
+    CHECK(contains(timeline, border));
+}
+
+TEST_CASE("a drawing quotes names, closes its clusters and has an edge for each slot") {
+  Graph graph = step();
+  graph.nodes[0].operation = "a\"b\\";
+  const std::string dot = graph::to_dot(graph);
+  CHECK(contains(dot, "[label=\"a\\\"b\\\\ "));
+  CHECK(std::count(dot.begin(), dot.end(), '{') == std::count(dot.begin(), dot.end(), '}'));
+  std::ptrdiff_t dashed = 0;
+  for (std::size_t i = dot.find("dashed"); i != std::string::npos; i = dot.find("dashed", i + 1))
+    ++dashed;
+  CHECK(dashed == std::ssize(graph.saved));
+}
+
+TEST_CASE("a trace has a slice and a counter for each step") {
+  const graph::Timeline line = graph::timeline(step());
+  const json events = json::parse(graph::to_trace(step()))["traceEvents"];
+  std::size_t slices = 0, counters = 0;
+  for (const json& event : events) {
+    if (event["ph"] == "X" && event["tid"] == 2) CHECK(event["ts"] == slices++);
+    if (event["ph"] != "C") continue;
+    CHECK(event["args"]["saved"] == line.after[counters][at(std::int64_t(Category::saved))]);
+    CHECK(event["ts"] == ++counters);
+  }
+  CHECK(slices == step().steps.size());
+  CHECK(counters == step().steps.size());
+}
+
+TEST_CASE("tapehead graph writes each report, and says what is wrong with a file") {
+  const tests::Folder folder;
+  const std::string file = folder.file("step.json").string();
+  const std::string out = folder.file("report").string(), err = folder.file("err").string();
+  graph::write_json(step(), std::filesystem::path(file));
+  const auto report = [&](const std::string& arguments) {
+    CHECK(run_program("graph " + arguments + " " + file + " -o " + out) == 0);
+    return nn::read_file("test", out);
+  };
+  CHECK(report("summary") == graph::summary_text(step()));
+  CHECK(report("saved --shared --sort module --json") ==
+        graph::saved_json(step(), graph::saved_rows(step(), {.shared = true,
+                                                             .order = graph::SavedOrder::module})));
+  CHECK(report("timeline --json") == graph::timeline_json(step()));
+  CHECK(report("peak --limit 3") == graph::peak_text(step(), 3));
+  CHECK(report("flops") == graph::flops_text(step()));
+  CHECK(report("dot") == graph::to_dot(step()));
+  CHECK(report("trace") == graph::to_trace(step()));
+
+  Graph unwatched = step();
+  unwatched.steps.clear();
+  unwatched.events.clear();
+  unwatched.live_before = 0;
+  graph::write_json(unwatched, std::filesystem::path(file));
+  CHECK(run_program("graph summary " + file + " > " + out) == 0);
+  CHECK(run_program("graph peak " + file + " 2> " + err) == 2);
+  CHECK(contains(nn::read_file("test", err), "the graph has no events"));
+  CHECK(run_program("graph saved " + err + " 2> " + out) == 2);
+  const std::string complaint = nn::read_file("test", out);
+  CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);
+}

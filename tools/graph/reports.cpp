@@ -1,0 +1,216 @@
+#include <tapehead/graph/module_tree.h>
+#include <tapehead/graph/reports.h>
+#include <tapehead/graph/text.h>
+#include <tapehead/graph/timeline.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace tapehead::graph {
+namespace {
+
+using nlohmann::json;
+
+std::string dump(const json& report) {
+  return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+const std::string rule_line = std::string(page_columns, '-') + "\n";
+
+// ---- summary -----------------------------------------------------------------------------------
+
+struct Summary {
+  explicit Summary(const Graph& graph) : modules(folded(module_sums(graph))) {
+    if (graph.events.empty()) {
+      for (const Graph::Storage& storage : graph.storages)
+        bytes[static_cast<std::size_t>(storage.category)] += storage.bytes;
+      return;
+    }
+    const Timeline line = timeline(graph);
+    peak = line.peak;
+    peak_step = line.peak_step;
+    for (const BytesByCategory& after : line.after)
+      for (std::size_t c = 0; c < category_count; ++c) bytes[c] = std::max(bytes[c], after[c]);
+  }
+  std::int64_t of(Category category) const { return bytes[static_cast<std::size_t>(category)]; }
+
+  ModuleSums modules;
+  BytesByCategory bytes{};
+  std::int64_t peak = 0, peak_step = -1;
+};
+
+std::string place_of_step(const Graph& graph, std::int64_t index) {
+  if (index < 0) return "before the first step";
+  const Graph::Step& step = graph.steps[static_cast<std::size_t>(index)];
+  return "step " + format_count(index) + ", " + std::string(to_string(step.phase)) + " of " +
+         step.operation + (step.module.empty() ? "" : " in " + step.module);
+}
+
+std::string sum_line(const std::string& what, const std::string& sum) {
+  return left(30, what) + right(40, sum) + "\n";
+}
+
+json to_json(const ModuleSums& sums) {
+  json children = json::array();
+  for (const ModuleSums& child : sums.children) children.push_back(to_json(child));
+  return {{"name", sums.name},
+          {"repeats", sums.repeats},
+          {"operations", sums.operations},
+          {"saved_activation_bytes", sums.activations},
+          {"saved_other_bytes", sums.others},
+          {"flops", sums.flops},
+          {"children", std::move(children)}};
+}
+
+// ---- flops -------------------------------------------------------------------------------------
+
+struct OperationSums {
+  std::int64_t count = 0, flops = 0;
+};
+
+struct Flops {
+  explicit Flops(const Graph& graph) : modules(folded(module_sums(graph))) {
+    for (const Graph::Node& node : graph.nodes) {
+      OperationSums& sums = node.recomputed ? recomputed : operations[node.operation];
+      ++sums.count;
+      sums.flops += node.flops;
+    }
+  }
+  ModuleSums modules;
+  std::map<std::string, OperationSums> operations;
+  OperationSums recomputed;
+};
+
+std::string flops_row(const std::string& name, std::int64_t count, std::int64_t flops,
+                      std::int64_t total) {
+  return left(50, fit_label(name, 50)) + right(10, format_count(count)) +
+         right(28, format_count(flops)) + right(12, format_share(flops, total)) + "\n";
+}
+
+std::string flops_head(const std::string& what) {
+  return left(50, what) + right(10, "ops") + right(28, "flops") + right(12, "share") + "\n" +
+         rule_line;
+}
+
+void flops_rows(std::string& text, const ModuleSums& module, std::size_t depth,
+                std::int64_t total) {
+  const std::string repeats = module.repeats > 1 ? " x " + std::to_string(module.repeats) : "";
+  text += flops_row(std::string(2 * std::min<std::size_t>(depth, 8), ' ') + module.name + repeats,
+                    module.operations, module.flops, total);
+  for (const ModuleSums& child : module.children) flops_rows(text, child, depth + 1, total);
+}
+
+std::string flops_by_operation(const Flops& flops) {
+  std::vector<std::pair<std::string, OperationSums>> rows(flops.operations.begin(),
+                                                          flops.operations.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second.flops > b.second.flops; });
+  std::string text = flops_head("operation");
+  for (const auto& [name, sums] : rows)
+    text += flops_row(name, sums.count, sums.flops, flops.modules.flops);
+  return text;
+}
+
+}  // namespace
+
+std::string summary_text(const Graph& graph) {
+  const Summary sums(graph);
+  std::string text = sum_line("saved activations", format_bytes(graph.saved_activation_bytes()));
+  text += sum_line("saved parameters and inputs",
+                   format_bytes(graph.saved_bytes() - graph.saved_activation_bytes()));
+  if (graph.events.empty()) text += sum_line("peak", "unknown: no ledger watched");
+  else
+    text += sum_line("peak", format_bytes(sums.peak)) +
+            wrapped("at " + place_of_step(graph, sums.peak_step), 4);
+  text += sum_line("parameters", format_bytes(sums.of(Category::parameter)));
+  text += sum_line("gradients", format_bytes(sums.of(Category::gradient)));
+  text += sum_line("optimizer state", format_bytes(sums.of(Category::optimizer_state)));
+  text += sum_line("operations", format_count(sums.modules.operations));
+  text += sum_line("flops of matrix products", format_count(sums.modules.flops));
+  return text + "\n" + saved_table(graph);
+}
+
+std::string summary_json(const Graph& graph) {
+  const Summary sums(graph);
+  json report = {{"saved_activation_bytes", graph.saved_activation_bytes()},
+                 {"saved_bytes", graph.saved_bytes()},
+                 {"parameter_bytes", sums.of(Category::parameter)},
+                 {"gradient_bytes", sums.of(Category::gradient)},
+                 {"optimizer_state_bytes", sums.of(Category::optimizer_state)},
+                 {"operations", sums.modules.operations},
+                 {"flops", sums.modules.flops},
+                 {"modules", to_json(sums.modules)["children"]}};
+  if (!graph.events.empty()) {
+    report["peak_bytes"] = sums.peak;
+    report["peak_step"] = sums.peak_step;
+  }
+  return dump(report);
+}
+
+std::string flops_text(const Graph& graph) {
+  const Flops flops(graph);
+  const ModuleSums& all = flops.modules;
+  std::string text = flops_head("module");
+  for (const ModuleSums& child : all.children) flops_rows(text, child, 0, all.flops);
+  text += rule_line + flops_row("total", all.operations, all.flops, all.flops) + "\n";
+  text += flops_by_operation(flops);
+  if (flops.recomputed.count > 0)
+    text += "beside these, computed again within rules: " + format_count(flops.recomputed.count) +
+            " operations, " + format_count(flops.recomputed.flops) + " flops\n";
+  return text;
+}
+
+std::string flops_json(const Graph& graph) {
+  const Flops flops(graph);
+  const auto entry = [](const OperationSums& sums) {
+    return json{{"count", sums.count}, {"flops", sums.flops}};
+  };
+  json report = {{"flops", flops.modules.flops},
+                 {"operations", json::object()},
+                 {"recomputed", entry(flops.recomputed)},
+                 {"modules", to_json(flops.modules)["children"]}};
+  for (const auto& [name, sums] : flops.operations) report["operations"][name] = entry(sums);
+  return dump(report);
+}
+
+std::string peak_text(const Graph& graph, std::size_t limit) {
+  const Timeline line = timeline(graph);
+  const std::vector<std::string> why = reasons(graph);
+  std::string text =
+      wrapped("peak " + format_bytes(line.peak) + " at " + place_of_step(graph, line.peak_step), 0);
+  if (line.unwatched > 0)
+    text += format_bytes(line.unwatched) + " of it were live before, and met by no operation\n";
+  text += "\n" + left(20, "category") + right(32, "bytes") + "\n" + rule_line;
+  for (std::size_t k = 0; k < std::min(limit, line.live_at_peak.size()); ++k) {
+    const auto id = static_cast<std::size_t>(line.live_at_peak[k]);
+    const Graph::Storage& storage = graph.storages[id];
+    text += left(20, std::string(to_string(storage.category))) +
+            right(32, format_bytes(storage.bytes)) + "\n" + wrapped(why[id], 4);
+  }
+  if (line.live_at_peak.size() > limit)
+    text += "and " +
+            format_count(std::ssize(line.live_at_peak) - static_cast<std::int64_t>(limit)) +
+            " smaller ones\n";
+  return text;
+}
+
+std::string peak_json(const Graph& graph) {
+  const Timeline line = timeline(graph);
+  const std::vector<std::string> why = reasons(graph);
+  json live = json::array();
+  for (const std::int64_t id : line.live_at_peak) {
+    const Graph::Storage& storage = graph.storages[static_cast<std::size_t>(id)];
+    live.push_back({{"storage", id},
+                    {"bytes", storage.bytes},
+                    {"category", to_string(storage.category)},
+                    {"reason", why[static_cast<std::size_t>(id)]}});
+  }
+  return dump({{"peak_bytes", line.peak},
+               {"peak_step", line.peak_step},
+               {"unwatched_bytes", line.unwatched},
+               {"live", std::move(live)}});
+}
+
+}  // namespace tapehead::graph

@@ -1,0 +1,193 @@
+#include <tapehead/core/dtype.h>
+#include <tapehead/graph/glob.h>
+#include <tapehead/graph/saved_report.h>
+#include <tapehead/graph/text.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
+
+namespace tapehead::graph {
+namespace {
+
+using nlohmann::json;
+
+// More would make the report quadratic where thousands of slots keep one storage.
+constexpr std::size_t max_sharers_listed = 8;
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+const Graph::Node& node_of(const Graph& graph, const Graph::SavedSlot& slot) {
+  return graph.nodes[at(slot.node)];
+}
+
+const Graph::Value& value_of(const Graph& graph, const Graph::SavedSlot& slot) {
+  return graph.values[at(slot.value)];
+}
+
+// An expanded dim shows the same elements again.
+std::int64_t needed_bytes(const Graph::Value& value) {
+  auto bytes = static_cast<std::int64_t>(size_of(value.dtype));
+  for (int dim = 0; dim < value.shape.rank(); ++dim)
+    if (value.strides[dim] != 0 || value.shape[dim] == 0) bytes *= value.shape[dim];
+  return bytes;
+}
+
+bool has_two_equal_dims(const Shape& shape) {
+  for (const std::int64_t* dim = shape.begin(); dim != shape.end(); ++dim)
+    if (*dim > 1 && std::find(dim + 1, shape.end(), *dim) != shape.end()) return true;
+  return false;
+}
+
+// Which slots keep each storage and each packing.
+class Keepers {
+ public:
+  using Slots = std::vector<std::int64_t>;
+
+  explicit Keepers(const Graph& graph)
+      : graph_(graph), storages_(graph.storages.size()), packings_(graph.packings.size()) {
+    for (std::size_t i = 0; i < graph.saved.size(); ++i)
+      if (!node_of(graph, graph.saved[i]).recomputed)
+        of(graph.saved[i]).push_back(static_cast<std::int64_t>(i));
+  }
+
+  SavedRow row(std::int64_t index) {
+    const Graph::SavedSlot& slot = graph_.saved[at(index)];
+    const Slots& all = of(slot);
+    SavedRow row{.index = index,
+                 .needed = needed_bytes(value_of(graph_, slot)),
+                 .retained = retained(slot),
+                 .sharers = std::ssize(all) - 1};
+    if (row.sharers == 0 && !exists_anyway(slot)) row.freed = row.retained;
+    for (std::size_t k = 0; k < all.size() && row.shared_with.size() < max_sharers_listed; ++k)
+      if (all[k] != index) row.shared_with.push_back(all[k]);
+    return row;
+  }
+
+ private:
+  Slots& of(const Graph::SavedSlot& slot) {
+    return slot.packing >= 0 ? packings_[at(slot.packing)]
+                             : storages_[at(value_of(graph_, slot).storage)];
+  }
+
+  std::int64_t retained(const Graph::SavedSlot& slot) const {
+    return slot.packing >= 0 ? graph_.packings[at(slot.packing)].bytes
+                             : graph_.storages[at(value_of(graph_, slot).storage)].bytes;
+  }
+
+  bool exists_anyway(const Graph::SavedSlot& slot) const {
+    const Category category = graph_.storages[at(value_of(graph_, slot).storage)].category;
+    return slot.packing < 0 && (category == Category::parameter || category == Category::input);
+  }
+
+  const Graph& graph_;
+  std::vector<Slots> storages_, packings_;
+};
+
+bool is_chosen(const Graph& graph, const SavedRow& row, const SavedSelection& by) {
+  const Graph::SavedSlot& slot = graph.saved[at(row.index)];
+  const Graph::Node& node = node_of(graph, slot);
+  const Graph::Value& value = value_of(graph, slot);
+  return matches(by.name, value.name) && matches(by.operation, node.operation) &&
+         matches(by.module, node.module) && (!by.shared || row.sharers > 0) &&
+         (!by.two_equal_dims || has_two_equal_dims(value.shape));
+}
+
+void sort_rows(const Graph& graph, std::vector<SavedRow>& rows, SavedOrder order) {
+  std::stable_sort(rows.begin(), rows.end(), [&](const SavedRow& a, const SavedRow& b) {
+    if (order == SavedOrder::bytes) return a.retained > b.retained;
+    const Graph::Node& x = node_of(graph, graph.saved[at(a.index)]);
+    const Graph::Node& y = node_of(graph, graph.saved[at(b.index)]);
+    if (order == SavedOrder::operation)
+      return std::tie(x.operation, x.module) < std::tie(y.operation, y.module);
+    return std::tie(x.module, x.operation) < std::tie(y.module, y.operation);
+  });
+}
+
+// "blocks.0.attention softmax.y"
+std::string label(const Graph& graph, std::int64_t index) {
+  const Graph::SavedSlot& slot = graph.saved[at(index)];
+  const Graph::Node& node = node_of(graph, slot);
+  return (node.module.empty() ? "" : node.module + " ") + node.operation + "." + slot.slot;
+}
+
+std::string sharing(const Graph& graph, const SavedRow& row) {
+  std::string list;
+  for (const std::int64_t other : row.shared_with)
+    list += (list.empty() ? "" : ", ") + label(graph, other);
+  const std::int64_t more = row.sharers - std::ssize(row.shared_with);
+  return list + (more > 0 ? " and " + format_count(more) + " more" : "");
+}
+
+std::string row_text(const Graph& graph, const SavedRow& row) {
+  const Graph::SavedSlot& slot = graph.saved[at(row.index)];
+  const Graph::Value& value = value_of(graph, slot);
+  const std::string what = std::string(to_string(value.dtype)) + " " + to_string(value.shape);
+  std::string text = left(44, fit_label(label(graph, row.index), 44)) + " " +
+                     left(24, fit_label(what, 24)) + right(31, format_bytes(row.retained)) + "\n";
+  if (!value.name.empty()) text += wrapped("value: " + value.name, 4);
+  if (slot.packing >= 0) text += wrapped("packed as " + graph.packings[at(slot.packing)].how, 4);
+  text += wrapped("needed: " + format_bytes(row.needed) +
+                      "; freed if this slot alone were dropped: " + format_bytes(row.freed),
+                  4);
+  if (row.sharers > 0) text += wrapped("shared with: " + sharing(graph, row), 4);
+  return text + wrapped("reason: " + slot.reason, 4);
+}
+
+json row_json(const Graph& graph, const SavedRow& row) {
+  const Graph::SavedSlot& slot = graph.saved[at(row.index)];
+  const Graph::Value& value = value_of(graph, slot);
+  const Graph::Node& node = node_of(graph, slot);
+  json shared = json::array();
+  for (const std::int64_t other : row.shared_with) shared.push_back(label(graph, other));
+  json all = {{"operation", node.operation},
+              {"module", node.module},
+              {"slot", slot.slot},
+              {"name", value.name},
+              {"shape", std::vector<std::int64_t>(value.shape.begin(), value.shape.end())},
+              {"dtype", to_string(value.dtype)},
+              {"category", to_string(graph.storages[at(value.storage)].category)},
+              {"storage", value.storage},
+              {"needed", row.needed},
+              {"retained", row.retained},
+              {"freed", row.freed},
+              {"sharers", row.sharers},
+              {"shared_with", std::move(shared)},
+              {"reason", slot.reason}};
+  if (slot.packing >= 0) all["packed"] = graph.packings[at(slot.packing)].how;
+  return all;
+}
+
+}  // namespace
+
+std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection) {
+  Keepers keepers(graph);
+  std::vector<SavedRow> rows;
+  for (std::size_t i = 0; i < graph.saved.size(); ++i) {
+    if (node_of(graph, graph.saved[i]).recomputed) continue;
+    SavedRow row = keepers.row(static_cast<std::int64_t>(i));
+    if (is_chosen(graph, row, selection)) rows.push_back(std::move(row));
+  }
+  sort_rows(graph, rows, selection.order);
+  return rows;
+}
+
+std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows) {
+  std::string text = left(45, "saved by") + left(24, "what") + right(31, "retained") + "\n" +
+                     std::string(page_columns, '-') + "\n";
+  for (const SavedRow& row : rows) text += row_text(graph, row);
+  return text + std::string(page_columns, '-') + "\n" + format_count(std::ssize(rows)) +
+         " slots; the whole graph saves " + format_bytes(graph.saved_bytes()) +
+         ",\nof which activations: " + format_bytes(graph.saved_activation_bytes()) + "\n";
+}
+
+std::string saved_json(const Graph& graph, const std::vector<SavedRow>& rows) {
+  json all = {{"rows", json::array()},
+              {"saved_bytes", graph.saved_bytes()},
+              {"saved_activation_bytes", graph.saved_activation_bytes()}};
+  for (const SavedRow& row : rows) all["rows"].push_back(row_json(graph, row));
+  return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tapehead::graph

@@ -1,0 +1,113 @@
+// What the commands of `tapehead graph` may be told.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "add_command.h"
+#include "graph_commands.h"
+
+namespace tapehead::program {
+namespace {
+
+using Shared = std::shared_ptr<GraphCommand>;
+
+CLI::App& add_report(CLI::App& app, const char* name, const char* text, const Shared& command,
+                     int (*run)(const GraphCommand&), int& exit_code) {
+  CLI::App& sub = add_command(app, name, text, command, run, exit_code);
+  sub.add_option("FILE", command->file, "Graph, format tapehead-graph/1")->required();
+  sub.add_option("-o,--out", command->out, "File to write (default: stdout)");
+  return sub;
+}
+
+void add_json(CLI::App& sub, const Shared& command) {
+  sub.add_flag("--json", command->as_json, "The report as JSON");
+}
+
+void add_summary(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  add_json(add_report(app, "summary",
+                      "Sums, and what the backward pass saves by module.\n"
+                      "Example: tapehead graph summary step.json",
+                      command, run_graph_summary, exit_code),
+           command);
+}
+
+void add_saved(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  CLI::App& sub = add_report(
+      app, "saved",
+      "Every saved slot: what it keeps, why, and what dropping it would free. In patterns, * and ? "
+      "are wildcards.\n"
+      "Example: tapehead graph saved step.json --module layers.0 --two-equal-dims",
+      command, run_graph_saved, exit_code);
+  add_json(sub, command);
+  sub.add_option("--sort", command->order, "bytes, module or operation")
+      ->check(CLI::IsMember({"bytes", "module", "operation"}))
+      ->capture_default_str();
+  sub.add_option("--name", command->selection.name, "Only values whose name contains this");
+  sub.add_option("--operation", command->selection.operation, "Only operations like this");
+  sub.add_option("--module", command->selection.module, "Only modules like this");
+  sub.add_flag("--shared", command->selection.shared, "Only what several slots keep");
+  sub.add_flag("--two-equal-dims", command->selection.two_equal_dims,
+               "Only shapes with two dims of the same size above 1");
+}
+
+void add_timeline(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  add_json(add_report(app, "timeline",
+                      "Plots the live bytes by category over the steps.\n"
+                      "Example: tapehead graph timeline step.json",
+                      command, run_graph_timeline, exit_code),
+           command);
+}
+
+void add_peak(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  CLI::App& sub = add_report(app, "peak",
+                             "The step at which the most is live, and what is live there and why.\n"
+                             "Example: tapehead graph peak step.json --limit 10",
+                             command, run_graph_peak, exit_code);
+  add_json(sub, command);
+  sub.add_option("--limit", command->limit, "Storages that the text lists")->capture_default_str();
+}
+
+void add_flops(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  add_json(add_report(app, "flops",
+                      "Floating-point operations of the forward computation's matrix products, by "
+                      "module and operation.\n"
+                      "Example: tapehead graph flops step.json",
+                      command, run_graph_flops, exit_code),
+           command);
+}
+
+void add_dot(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  add_report(app, "dot",
+             "A drawing for Graphviz.\n"
+             "Example: tapehead graph dot step.json | dot -Tsvg > step.svg",
+             command, run_graph_dot, exit_code);
+}
+
+void add_trace(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  add_report(app, "trace",
+             "A trace for Perfetto or chrome://tracing; a step stands for a microsecond.\n"
+             "Example: tapehead graph trace step.json -o trace.json",
+             command, run_graph_trace, exit_code);
+}
+
+}  // namespace
+
+void add_graph(CLI::App& app, int& exit_code) {
+  CLI::App* graph = app.add_subcommand("graph", "Reports on graphs in files.");
+  graph->require_subcommand(1);
+  add_summary(*graph, exit_code);
+  add_saved(*graph, exit_code);
+  add_timeline(*graph, exit_code);
+  add_peak(*graph, exit_code);
+  add_flops(*graph, exit_code);
+  add_dot(*graph, exit_code);
+  add_trace(*graph, exit_code);
+}
+
+}  // namespace tapehead::program

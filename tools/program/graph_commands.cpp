@@ -1,0 +1,77 @@
+#include "graph_commands.h"
+
+#include <tapehead/graph/dot.h>
+#include <tapehead/graph/json.h>
+#include <tapehead/graph/reports.h>
+#include <tapehead/graph/trace.h>
+#include <tapehead/nn/atomic_file.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "commands.h"
+
+namespace tapehead::program {
+namespace {
+
+Graph read(const GraphCommand& command) {
+  return graph::read_json(std::filesystem::path(command.file));
+}
+
+int put(const GraphCommand& command, const std::string& report) {
+  if (command.out.empty()) {
+    std::cout << report;
+    return done;
+  }
+  nn::AtomicFile file("graph", command.out);
+  file.write(report);
+  file.commit();
+  return done;
+}
+
+graph::SavedOrder order_of(const std::string& name) {
+  if (name == "module") return graph::SavedOrder::module;
+  return name == "operation" ? graph::SavedOrder::operation : graph::SavedOrder::bytes;
+}
+
+}  // namespace
+
+int run_graph_summary(const GraphCommand& command) {
+  const Graph all = read(command);
+  return put(command, command.as_json ? graph::summary_json(all) : graph::summary_text(all));
+}
+
+int run_graph_saved(const GraphCommand& command) {
+  const Graph all = read(command);
+  graph::SavedSelection selection = command.selection;
+  selection.order = order_of(command.order);
+  const auto rows = graph::saved_rows(all, selection);
+  return put(command,
+             command.as_json ? graph::saved_json(all, rows) : graph::saved_text(all, rows));
+}
+
+int run_graph_timeline(const GraphCommand& command) {
+  const Graph all = read(command);
+  return put(command, command.as_json ? graph::timeline_json(all) : graph::timeline_text(all));
+}
+
+int run_graph_peak(const GraphCommand& command) {
+  const Graph all = read(command);
+  return put(command,
+             command.as_json ? graph::peak_json(all) : graph::peak_text(all, command.limit));
+}
+
+int run_graph_flops(const GraphCommand& command) {
+  const Graph all = read(command);
+  return put(command, command.as_json ? graph::flops_json(all) : graph::flops_text(all));
+}
+
+int run_graph_dot(const GraphCommand& command) {
+  return put(command, graph::to_dot(read(command)));
+}
+
+int run_graph_trace(const GraphCommand& command) {
+  return put(command, graph::to_trace(read(command)));
+}
+
+}  // namespace tapehead::program

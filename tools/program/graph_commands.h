@@ -1,0 +1,28 @@
+// The commands of `tapehead graph`: reports on graphs in files.
+#pragma once
+
+#include <tapehead/graph/saved_report.h>
+
+#include <cstddef>
+#include <string>
+
+namespace tapehead::program {
+
+/// What all of them are told.
+struct GraphCommand {
+  std::string file;
+  std::string out = {};  ///< file to write; empty for stdout
+  bool as_json = false;
+  graph::SavedSelection selection = {};  ///< of graph saved
+  std::string order = "bytes";           ///< of graph saved: bytes, module or operation
+  std::size_t limit = 30;                ///< of graph peak
+};
+int run_graph_summary(const GraphCommand& command);
+int run_graph_saved(const GraphCommand& command);
+int run_graph_timeline(const GraphCommand& command);
+int run_graph_peak(const GraphCommand& command);
+int run_graph_flops(const GraphCommand& command);
+int run_graph_dot(const GraphCommand& command);
+int run_graph_trace(const GraphCommand& command);
+
+}  // namespace tapehead::program
