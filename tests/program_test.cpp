@@ -262,9 +262,13 @@ TEST_CASE("under --minutes the length is estimated once, stored, and kept") {
   CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(60));
   const std::size_t steps = losses(out).size();
   CHECK(steps > 3);
-  const Finished again = run(folder, resume(out));
-  CHECK(again.exit_code == 0);
-  CHECK(losses(out).size() == steps);
+  // A machine that became slower meanwhile stops the run before its stored length, which it reaches
+  // when it is resumed. It never goes beyond.
+  CHECK(run(folder, resume(out)).exit_code == 0);
+  const std::size_t length = losses(out).size();
+  CHECK(length >= steps);
+  CHECK(run(folder, resume(out)).exit_code == 0);
+  CHECK(losses(out).size() == length);
 }
 
 TEST_CASE("a resumed run keeps its options, its text, and its files") {
