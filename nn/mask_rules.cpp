@@ -5,6 +5,7 @@
 #include <tapehead/ops/views.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace tapehead::nn::mask_rules {
 
@@ -23,8 +24,17 @@ void check_fits(const char* operation, const Tensor& tensor, const Shape& scores
                                     " does not broadcast to scores " + to_string(scores));
 }
 
-// (start), (start + 1), ... for each query: (L, 1).
+std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
+  using Limits = std::numeric_limits<std::int64_t>;
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return b > 0 ? Limits::max() : Limits::min();
+}
+
+// (start), (start + 1), ... for each query: (L, 1), to be compared with the numbers of keys. From
+// the number of keys on, and below minus the number of queries, all starts compare alike.
 Tensor for_each_query(std::int64_t start, const Shape& scores) {
+  start = std::clamp(start, -queries(scores), keys(scores));
   const Tensor numbers = arange(static_cast<double>(start),
                                 static_cast<double>(start + queries(scores)), 1, DType::i64);
   return unsqueeze(numbers, 1);
@@ -53,8 +63,8 @@ struct Window final : Mask::Rule {
   Tensor hidden(const Shape& scores) const override {
     const std::int64_t first = placement.first("Mask::window", scores);
     const Tensor key = arange(keys(scores));
-    const Tensor before = le(key, for_each_query(first - width, scores));
-    const Tensor after = ge(key, for_each_query(first + width, scores));
+    const Tensor before = le(key, for_each_query(saturated_sum(first, -width), scores));
+    const Tensor after = ge(key, for_each_query(saturated_sum(first, width), scores));
     return logical_or(before, after);
   }
 };

@@ -73,7 +73,9 @@ struct FusedAttentionNode final : Node {
   Saved k{*this, "k", {0, 1, 2, 3}, "A = softmax(scale * q k^T + bias), dq = scale * dS k"};
   Saved v{*this, "v", {0, 1, 2, 3}, "dS = A * (g v^T - D)"};
   Saved y{*this, "y", {0, 1, 2, 3}, "D = sum(g * y)"};
-  Saved log_sum{*this, "log_sum", {0, 1, 2, 3}, "A = exp(scale * q k^T + bias - log_sum)"};
+  static constexpr const char* weights_again = "A = exp(scale * q k^T + bias - row_max) / row_sum";
+  Saved row_max{*this, "row_max", {0, 1, 2, 3}, weights_again};
+  Saved row_sum{*this, "row_sum", {0, 1, 2, 3}, weights_again};
   Saved hidden{*this, "hidden", {0, 1, 2, 3}, "A = 0 where hidden"};
   Saved bias{*this, "bias", {0, 1, 2, 3}, "A = softmax(scale * q k^T + bias)"};
   Terms terms;
@@ -96,12 +98,14 @@ struct FusedAttentionNode final : Node {
   }
 
   void save_all(const Tensor& q_, const Tensor& k_, const Tensor& v_, const Tensor& y_,
-                const Tensor& log_sum_, const Tensor& hidden_, const Tensor& bias_) {
+                const Tensor& row_max_, const Tensor& row_sum_, const Tensor& hidden_,
+                const Tensor& bias_) {
     q.save(q_);
     k.save(k_);
     v.save(v_);
     y.save(y_);
-    log_sum.save(log_sum_);
+    row_max.save(row_max_);
+    row_sum.save(row_sum_);
     if (hidden_.defined()) hidden.save(hidden_);
     if (bias_.defined()) bias.save(bias_);
   }
@@ -127,8 +131,8 @@ struct FusedAttentionNode final : Node {
       const KernelTerms kernel_terms(terms, hidden_, bias_, scores);
       const View dscores_view = wants_bias ? dscores.view() : View();
       kernels::attention_backward(q_.view(), k_.view(), v_.view(), kernel_terms.all, y.get().view(),
-                                  log_sum.get().view(), g.view(), dq.view(), dk.view(), dv.view(),
-                                  wants_bias ? &dscores_view : nullptr);
+                                  row_max.get().view(), row_sum.get().view(), g.view(), dq.view(),
+                                  dk.view(), dv.view(), wants_bias ? &dscores_view : nullptr);
     });
     if (!bias_.defined()) return {dq, dk, dv};
     return {dq, dk, dv, wants_bias ? sum_to(dscores, bias_.shape()) : Tensor()};
@@ -190,8 +194,7 @@ struct FusedAttentionNode final : Node {
   }
 };
 
-// ---- checks
-// --------------------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 std::string operands(const Tensor& q, const Tensor& k, const Tensor& v) {
   return "q " + describe(q) + ", k " + describe(k) + ", v " + describe(v);
@@ -246,6 +249,8 @@ Tensor four_dims_of_scores(const char* name, const Tensor& x, const Shape& score
 
 Terms draw_terms(const FusedAttentionOptions& options, const Shape& scores) {
   Terms terms{options.scale, options.causal_offset, options.dropout, {}};
+  // From as many places as there are keys on, every query sees all: sums with it cannot overflow.
+  if (terms.causal_offset) terms.causal_offset = std::min(*terms.causal_offset, scores.back());
   if (options.dropout > 0) {
     Generator& generator = options.generator ? *options.generator : default_generator();
     terms.random = generator.take(static_cast<std::uint64_t>(numel(scores)));
@@ -258,17 +263,18 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& h
               const Tensor& bias, const Terms& terms) {
   const Shape scores = scores_shape(q, k);
   Tensor y = empty_heads({q.size(0), q.size(1), q.size(2), v.size(3)}, q.dtype());
-  const Tensor log_sum = empty(op, {q.size(0), q.size(1), q.size(2)}, q.dtype());
+  const Shape rows{q.size(0), q.size(1), q.size(2)};
+  const Tensor row_max = empty(op, rows, q.dtype()), row_sum = empty(op, rows, q.dtype());
   launch([&] {
     const KernelTerms kernel_terms(terms, hidden, bias, scores);
     kernels::attention_forward(q.view(), k.view(), v.view(), kernel_terms.all, y.view(),
-                               log_sum.view());
+                               row_max.view(), row_sum.view());
   });
   std::vector<const Tensor*> inputs{&q, &k, &v};
   if (bias.defined()) inputs.push_back(&bias);
   return record<FusedAttentionNode>(y, inputs, [&](FusedAttentionNode& node) {
     node.terms = terms;
-    node.save_all(q, k, v, y, log_sum, hidden, bias);
+    node.save_all(q, k, v, y, row_max, row_sum, hidden, bias);
   });
 }
 

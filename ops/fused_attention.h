@@ -30,8 +30,8 @@ struct FusedAttentionOptions {
 /// A query that sees no key gives 0 and passes no gradient on. A key that a query does not see
 /// cannot reach its output, even with an infinite or NaN value; -infinity in bias hides a key too.
 ///
-/// saves q, k, v, y, log_sum, hidden, bias: nothing of the shape (L, S) but what the caller gave.
-/// With A the weights made again, D_i = <g_i, y_i> and dS = A * (g v^T - D):
+/// saves q, k, v, y, row_max, row_sum, hidden, bias: nothing of the shape (L, S) but what the
+/// caller gave. With A the weights made again, D_i = <g_i, y_i> and dS = A * (g v^T - D):
 ///   dv = A^T g,  dq = scale dS k,  dk = scale dS^T q,  dbias = dS
 /// (Dao et al., "FlashAttention", 2022). While the rule itself is recorded it is the composition of
 /// these formulas, with weights of the shape (L, S).

@@ -26,6 +26,8 @@
 namespace tapehead::tests {
 namespace {
 
+using List = std::vector<Tensor>;
+
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Problem {
@@ -178,6 +180,60 @@ TEST_CASE("NaN and infinity in hidden keys and values stay out of results and gr
     CHECK(allclose(dirty[i], clean[i], f64_tolerance, f64_tolerance));
 }
 
+TEST_CASE(
+    "single rows of any stride are read right: expanded queries and keys, and no head at all") {
+  Generator random(12);
+  const auto leaf = [&](const Shape& shape) { return parameter(randn(shape, DType::f64, random)); };
+  const auto attend = [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& seed) {
+    Tape tape;
+    const List leaves{q, k, v};
+    List wide;
+    for (const Tensor& x : leaves) wide.push_back(expand(x, {2, 3, x.size(-2), x.size(-1)}));
+    const Tensor y = fused_attention(wide[0], wide[1], wide[2], {.scale = 0.37});
+    const Gradients g = tape.gradient(y, leaves, seed);
+    return List{y.detach(), g[q], g[k], g[v]};
+  };
+  for (const std::int64_t keys : {1, 70}) {
+    CAPTURE(keys);
+    const Tensor q = leaf({1, 8}), k = leaf({keys, 8}), v = leaf({keys, 5});
+    const Tensor seed = randn({2, 3, 1, 5}, DType::f64, random);
+    const List fused = attend(q, k, v, seed);
+    Tape tape;
+    const Tensor scores = mul(matmul(q, transpose(k, 0, 1)), 0.37);
+    const Tensor y = matmul(softmax(scores, -1), v);
+    const Gradients g = tape.gradient(y, {q, k, v}, sum(seed, {0, 1}));
+    CHECK(allclose(fused[0], expand(y.detach(), {2, 3, 1, 5}), f64_tolerance, f64_tolerance));
+    CHECK(allclose(fused[1], g[q], f64_tolerance, f64_tolerance));
+    CHECK(allclose(fused[2], g[k], f64_tolerance, f64_tolerance));
+    CHECK(allclose(fused[3], g[v], f64_tolerance, f64_tolerance));
+  }
+  const Tensor none = leaf({2, 0, 4, 3});
+  Tape tape;
+  const Tensor y = fused_attention(none, none, none);
+  CHECK(tape.gradient(y, {none}, zeros({2, 0, 4, 3}, DType::f64))[none].shape() == none.shape());
+}
+
+TEST_CASE("a large bias on a whole row, which moves no weight, moves no gradient") {
+  // 2^30 and 2^60: powers of two, so that the scores of the row are all rounded alike, to equal.
+  for (const auto& [dtype, bias, tolerance] :
+       {std::tuple(DType::f32, -0x1p30, f32_tolerance), {DType::f64, -0x1p60, f64_tolerance}}) {
+    CAPTURE(to_string(dtype));
+    Problem p = random_problem(2, 2, 5, 70, dtype);
+    Tensor rows = zeros({5, 70}, dtype);
+    fill_(select(rows, 0, 2), bias);
+    p.bias = parameter(std::move(rows));
+    check_equal(p, tolerance);
+  }
+}
+
+TEST_CASE("a causal offset beyond the keys hides nothing, however large") {
+  const Problem p = random_problem(2, 2, 5, 7);
+  const Tensor all = fused_attention(p.q.detach(), p.k.detach(), p.v.detach());
+  for (const std::int64_t offset : {std::int64_t{6}, std::numeric_limits<std::int64_t>::max()})
+    CHECK(equal(
+        fused_attention(p.q.detach(), p.k.detach(), p.v.detach(), {.causal_offset = offset}), all));
+}
+
 TEST_CASE("second derivatives of fused attention replay its dropout") {
   const auto attend = [](const std::vector<Tensor>& in) {
     Generator generator(4);
@@ -203,8 +259,8 @@ TEST_CASE("fused attention saves q, k, v, y and the row statistics, and nothing 
   Problem p = random_problem(2, 2, length, length);
   Tape tape;
   const Tensor y = fused_attention(p.q, p.k, p.v, {.causal_offset = 0});
-  // Leaves are parameters; what is left are y and the log-sum-exp of each query, in f64.
-  CHECK(tape.graph().saved_activation_bytes() == 8 * (2 * 2 * length * 3 + 2 * 2 * length));
+  // Leaves are parameters; what is left are y, and maximum and sum of each query, in f64.
+  CHECK(tape.graph().saved_activation_bytes() == 8 * (2 * 2 * length * 3 + 2 * 2 * 2 * length));
 }
 
 }  // namespace tapehead::tests

@@ -8,6 +8,8 @@
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
+#include <limits>
+
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
@@ -42,6 +44,21 @@ TEST_CASE("a window over different numbers of queries and keys must be placed") 
   CHECK(Mask::window(2, Align::bottom_right).grid({2, 4}) == "x . . .\nx x . .\n");
   CHECK(Mask::window(2, Align::top_left).grid({2, 4}) == ". . x x\n. . . x\n");
   CHECK(Mask::window(2, 1).grid({2, 4}) == ". . . x\nx . . .\n");
+}
+
+TEST_CASE("a window or triangle that is placed far away, or is wide, is the plain limit") {
+  constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
+  const Shape scores{3, 5};
+  const Tensor none = zeros(scores, DType::boolean), all = ones(scores, DType::boolean);
+  const auto hidden = [&](const Mask& mask) { return expand(mask.hidden(scores), scores); };
+  CHECK(equal(hidden(Mask::causal(far)), none));
+  CHECK(equal(hidden(Mask::window(far, Align::bottom_right)), none));
+  CHECK(equal(hidden(Mask::window(far, 2)), none));
+  CHECK(equal(hidden(Mask::window(1, far)), all));
+  CHECK(equal(hidden(Mask::window(1, far - 1)), all));
+  // Queries stand at far - 1, far and far + 1: they see the keys above -1, 0 and 1.
+  const Mask edge = Mask::window(far, far - 1);
+  CHECK(edge.grid(scores) == ". . . . .\nx . . . .\nx x . . .\n");
 }
 
 TEST_CASE("a prefix is seen by every query, and completes a causal mask") {

@@ -41,14 +41,14 @@ Rows matmul_rows() {
           .saves("matmul.a, matmul.b, mul.a, mul.b"),
       row("fused_attention", {real({2, 2, 3, 2}), real({2, 1, 4, 2}), real({2, 1, 4, 3})},
           [](In x) { return fused_attention(x[0], x[1], x[2], {.scale = 0.7}); })
-          .saves("q, k, v, y, log_sum").f32_tolerance(20 * 0x1p-24).also({3, 2}, {4, 2}, {4, 3})
+          .saves("q, k, v, y, row_max, row_sum").f32_tolerance(20 * 0x1p-24).also({3, 2}, {4, 2}, {4, 3})
           .also({1, 1}, {1, 1}, {1, 1}).also({0, 2}, {4, 2}, {4, 3}),
       row("fused_attention/bias",
           {real({2, 3, 2}), real({2, 3, 2}), real({2, 3, 2}), real({3, 3}), mask({2, 3, 3})},
           [](In x) {
             const FusedAttentionOptions options{.causal_offset = 0, .hidden = x[4], .bias = x[3]};
             return fused_attention(x[0], x[1], x[2], options);
-          }).saves("q, k, v, y, log_sum, hidden, bias").f32_tolerance(64 * 0x1p-24),
+          }).saves("q, k, v, y, row_max, row_sum, hidden, bias").f32_tolerance(64 * 0x1p-24),
   };
   // clang-format on
 }

@@ -26,9 +26,11 @@ struct Rows {
   T* row(std::int64_t i) const { return data + i * step; }
 };
 
+// A single row may have any stride; BLAS wants one that could hold a row.
 template <class T>
 Rows<T> matrix(const View& x, std::int64_t batch, std::int64_t head) {
-  return {x.as<T>() + batch * x.strides[0] + head * x.strides[1], x.strides[2]};
+  const std::int64_t step = std::max({x.strides[2], x.shape[3], std::int64_t{1}});
+  return {x.as<T>() + batch * x.strides[0] + head * x.strides[1], step};
 }
 
 // An element of `hidden` or `bias`, which are read by strides.
@@ -67,6 +69,13 @@ TAPEHEAD_MULTIVERSION T exp_row(T* x, std::int64_t count, T shift) {
     sum += x[j];
   }
   return sum;
+}
+
+// x = exp(x - shift) * factor.
+template <class T>
+TAPEHEAD_MULTIVERSION void weights_row(T* x, std::int64_t count, T shift, T factor) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) x[j] = exp(x[j] - shift) * factor;
 }
 
 template <class T>
@@ -216,37 +225,33 @@ void update_row(T* s, std::int64_t columns, T* y, std::int64_t value_features, T
 }
 
 template <class T>
-void forward_rows(const Head<T>& head, std::int64_t i0, std::int64_t rows, Rows<T> y, T* log_sum) {
+void forward_rows(const Head<T>& head, std::int64_t i0, std::int64_t rows, Rows<T> y, T* maximum,
+                  T* sum) {
   alignas(64) std::array<T, tile * tile> s;
-  std::array<T, tile> maximum, sum;
-  maximum.fill(-infinity<T>);
-  sum.fill(T(0));
+  std::fill_n(maximum, rows, -infinity<T>);
+  std::fill_n(sum, rows, T(0));
   for (std::int64_t i = 0; i < rows; ++i)
     std::fill(y.row(i), y.row(i) + head.value_features, T(0));
   const std::int64_t end = head.visible_end(i0 + rows);
   for (std::int64_t j0 = 0; j0 < end; j0 += tile) {
     const std::int64_t columns = std::min(tile, end - j0);
     const bool any_hidden = head.scores(i0, rows, j0, columns, s.data());
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      update_row(s.data() + i * tile, columns, y.row(i), head.value_features, maximum[at], sum[at]);
-    }
+    for (std::int64_t i = 0; i < rows; ++i)
+      update_row(s.data() + i * tile, columns, y.row(i), head.value_features, maximum[i], sum[i]);
     head.drop(i0, rows, j0, columns, s.data());
     add_product<T>(s.data(), rows, columns, {head.v.row(j0), head.v.step}, head.value_features, y,
                    T(1), T(1), any_hidden);
   }
   for (std::int64_t i = 0; i < rows; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const bool sees_nothing = sum[at] == T(0);
-    if (!sees_nothing) scale_row(y.row(i), head.value_features, T(1) / sum[at]);
-    const T shift = maximum[at] == -infinity<T> ? T(0) : maximum[at];
-    log_sum[i] = sees_nothing ? infinity<T> : shift + std::log(sum[at]);
+    if (sum[i] == T(0)) sum[i] = infinity<T>;  // sees nothing: the weights are exp(-infinity) / sum
+    else scale_row(y.row(i), head.value_features, T(1) / sum[i]);
+    if (maximum[i] == -infinity<T>) maximum[i] = T(0);
   }
 }
 
 template <class T>
 void forward(const View& q, const View& k, const View& v, const AttentionTerms& terms,
-             const View& y, const View& log_sum) {
+             const View& y, const View& row_max, const View& row_sum) {
   const std::int64_t heads = q.shape[1], queries = q.shape[2];
   const std::int64_t blocks = (queries + tile - 1) / tile;
   parallel_for(q.shape[0] * heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -254,9 +259,10 @@ void forward(const View& q, const View& k, const View& v, const AttentionTerms& 
       const std::int64_t matrix_index = item / blocks, i0 = item % blocks * tile;
       const std::int64_t batch = matrix_index / heads, head_index = matrix_index % heads;
       const Rows<T> out = matrix<T>(y, batch, head_index);
-      forward_rows<T>(Head<T>(q, k, v, terms, batch, head_index), i0,
-                      std::min(tile, queries - i0), {out.row(i0), out.step},
-                      log_sum.as<T>() + matrix_index * queries + i0);
+      const std::int64_t first_row = matrix_index * queries + i0;
+      forward_rows<T>(Head<T>(q, k, v, terms, batch, head_index), i0, std::min(tile, queries - i0),
+                      {out.row(i0), out.step}, row_max.as<T>() + first_row,
+                      row_sum.as<T>() + first_row);
     }
   });
 }
@@ -266,7 +272,7 @@ void forward(const View& q, const View& k, const View& v, const AttentionTerms& 
 template <class T>
 struct HeadGradients {
   Rows<const T> y, dy;
-  const T* log_sum;
+  const T *row_max, *row_sum;
   Rows<T> dq, dk, dv;
   T* dbias;        // this head's (L, S), or null
   bool adds_to_k;  // an earlier head of the group wrote to dk and dv
@@ -286,7 +292,7 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
     const std::int64_t columns = std::min(tile, end - j0);
     const bool any_hidden = head.scores(i0, rows, j0, columns, a.data());
     for (std::int64_t i = 0; i < rows; ++i)
-      exp_row(a.data() + i * tile, columns, out.log_sum[i0 + i]);
+      weights_row(a.data() + i * tile, columns, out.row_max[i0 + i], T(1) / out.row_sum[i0 + i]);
     const T* dy = out.dy.row(i0);
     gemm_tile<T>(false, true, rows, columns, head.value_features, T(1), dy, out.dy.step,
                  head.v.row(j0), head.v.step, T(0), da.data(), tile);
@@ -324,10 +330,10 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
 
 template <class T>
 void backward(const View& q, const View& k, const View& v, const AttentionTerms& terms,
-              const View& y, const View& log_sum, const View& dy, const View& dq, const View& dk,
-              const View& dv, const View* dbias) {
+              const View& y, const View& row_max, const View& row_sum, const View& dy,
+              const View& dq, const View& dk, const View& dv, const View* dbias) {
   const std::int64_t heads = q.shape[1], key_heads = k.shape[1], queries = q.shape[2];
-  const std::int64_t group = heads / key_heads;
+  const std::int64_t group = key_heads == 0 ? 0 : heads / key_heads;
   // The heads of a group add to the same dk and dv: one thread has them all.
   parallel_for(q.shape[0] * key_heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
@@ -336,10 +342,15 @@ void backward(const View& q, const View& k, const View& v, const AttentionTerms&
       for (std::int64_t g = 0; g < group; ++g) {
         const std::int64_t h = key_head * group + g, index = batch * heads + h;
         const Head<T> head(q, k, v, terms, batch, h);
-        const HeadGradients<T> out{
-            matrix<const T>(y, batch, h), matrix<const T>(dy, batch, h),
-            log_sum.as<const T>() + index * queries, matrix<T>(dq, batch, h), dk_rows, dv_rows,
-            dbias ? dbias->as<T>() + index * queries * head.keys : nullptr, g > 0};
+        const HeadGradients<T> out{matrix<const T>(y, batch, h),
+                                   matrix<const T>(dy, batch, h),
+                                   row_max.as<const T>() + index * queries,
+                                   row_sum.as<const T>() + index * queries,
+                                   matrix<T>(dq, batch, h),
+                                   dk_rows,
+                                   dv_rows,
+                                   dbias ? dbias->as<T>() + index * queries * head.keys : nullptr,
+                                   g > 0};
         for (std::int64_t i0 = 0; i0 < queries; i0 += tile)
           backward_rows(head, out, terms.scale, i0, std::min(tile, queries - i0));
         const std::int64_t never_seen = queries == 0 ? 0 : head.visible_end(queries);
@@ -355,17 +366,16 @@ void backward(const View& q, const View& k, const View& v, const AttentionTerms&
 }  // namespace
 
 void attention_forward(const View& q, const View& k, const View& v, const AttentionTerms& terms,
-                       const View& y, const View& log_sum) {
-  visit_floating(q.dtype, [&](auto zero) {
-    forward<decltype(zero)>(q, k, v, terms, y, log_sum);
-  });
+                       const View& y, const View& row_max, const View& row_sum) {
+  visit_floating(q.dtype,
+                 [&](auto zero) { forward<decltype(zero)>(q, k, v, terms, y, row_max, row_sum); });
 }
 
 void attention_backward(const View& q, const View& k, const View& v, const AttentionTerms& terms,
-                        const View& y, const View& log_sum, const View& dy, const View& dq,
-                        const View& dk, const View& dv, const View* dbias) {
+                        const View& y, const View& row_max, const View& row_sum, const View& dy,
+                        const View& dq, const View& dk, const View& dv, const View* dbias) {
   visit_floating(q.dtype, [&](auto zero) {
-    backward<decltype(zero)>(q, k, v, terms, y, log_sum, dy, dq, dk, dv, dbias);
+    backward<decltype(zero)>(q, k, v, terms, y, row_max, row_sum, dy, dq, dk, dv, dbias);
   });
 }
 
