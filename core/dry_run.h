@@ -4,6 +4,7 @@
 #pragma once
 
 #include <tapehead/core/memory.h>
+#include <tapehead/core/thread_scope.h>
 
 #include <memory>
 
@@ -11,26 +12,21 @@ namespace tapehead {
 
 /// Switches the dry run on for this thread until it is destroyed; scopes may be nested. Asking a
 /// tensor made in a dry run for values is a StateError, during the run and afterwards.
-class DryRun {
+class DryRun : public ThreadScope<DryRun> {
  public:
-  DryRun();
-  ~DryRun();
-  DryRun(const DryRun&) = delete;
-  DryRun& operator=(const DryRun&) = delete;
+  DryRun() : account_(std::make_shared<MemoryAccount>()) {}
 
-  static bool active() { return current_ != nullptr; }
+  static bool active() { return innermost() != nullptr; }
 
   /// The account of the innermost dry run on this thread, or null. Each starts at zero.
-  static MemoryAccount* account() { return current_ ? current_->account_.get() : nullptr; }
+  static MemoryAccount* account() { return active() ? innermost()->account_.get() : nullptr; }
 
   /// The same, shared: storages keep their account alive, for they may outlive the scope.
   static std::shared_ptr<MemoryAccount> shared_account() {
-    return current_ ? current_->account_ : nullptr;
+    return active() ? innermost()->account_ : nullptr;
   }
 
  private:
-  static thread_local constinit DryRun* current_;
-  DryRun* outer_;
   std::shared_ptr<MemoryAccount> account_;
 };
 

@@ -9,17 +9,9 @@
 
 namespace tapehead {
 
-thread_local constinit Ledger* Ledger::current_ = nullptr;
+Ledger::Ledger() { graph_.live_before = memory_stats().live; }
 
-Ledger::Ledger() : outer_(current_) {
-  graph_.live_before = memory_stats().live;
-  current_ = this;
-}
-
-Ledger::~Ledger() { current_ = outer_; }
-
-// ---- what storages report
-// ------------------------------------------------------------------------
+// ---- what storages report -----------------------------------------------------------------------
 
 std::int64_t Ledger::row_of(const Storage& storage) {
   const auto next = static_cast<std::int64_t>(graph_.storages.size());
@@ -42,37 +34,37 @@ void Ledger::add_event(const Storage& storage, bool birth) noexcept {
 }
 
 void Ledger::born(const Storage& storage) {
-  for (Ledger* ledger = current_; ledger; ledger = ledger->outer_) ledger->add_event(storage, true);
+  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer())
+    ledger->add_event(storage, true);
 }
 
 void Ledger::dying(const Storage& storage) noexcept {
-  for (Ledger* ledger = current_; ledger; ledger = ledger->outer_)
+  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer())
     ledger->add_event(storage, false);
 }
 
 void Ledger::recategorised(const Storage& storage) {
-  for (Ledger* ledger = current_; ledger; ledger = ledger->outer_)
+  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer())
     if (const auto found = ledger->rows_.find(storage.id()); found != ledger->rows_.end())
       ledger->graph_.storages[static_cast<std::size_t>(found->second)].category =
           storage.category();
 }
 
-// ---- what tapes and optimizers report
-// -------------------------------------------------------------
+// ---- what tapes and optimizers report -----------------------------------------------------------
 
 void Ledger::end_step(Graph::Phase phase, std::string_view operation, std::string_view module) {
-  for (Ledger* ledger = current_; ledger; ledger = ledger->outer_)
+  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer())
     ledger->graph_.steps.push_back(
         {.phase = phase, .operation = std::string(operation), .module = std::string(module)});
 }
 
 void Ledger::end_step(Graph::Phase phase, const Tape& tape, const Node& node,
                       std::size_t index) noexcept {
-  for (Ledger* ledger = current_; ledger; ledger = ledger->outer_) {
+  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer()) {
     try {
       ledger->tape_of_step_.resize(ledger->graph_.steps.size(), no_tape);
       ledger->tape_of_step_.push_back(ledger->seen(tape));
-      ledger->graph_.steps.push_back({.phase = ledger->walks_ > 0 ? Graph::Phase::backward : phase,
+      ledger->graph_.steps.push_back({.phase = Walking::active() ? Graph::Phase::backward : phase,
                                       .operation = node.operation(),
                                       .module = node.module(),
                                       .node = static_cast<std::int64_t>(index)});
@@ -86,12 +78,12 @@ std::size_t Ledger::seen(const Tape& tape) {
   // The newest ones last: mostly it is the last.
   for (std::size_t i = seen_.size(); i-- > 0;)
     if (seen_[i].open == &tape) return i;
-  seen_.push_back({.open = &tape, .recomputes = walks_ > 0});
+  seen_.push_back({.open = &tape, .recomputes = Walking::active()});
   return seen_.size() - 1;
 }
 
 void Ledger::closing(const Tape& tape) noexcept {
-  for (Ledger* ledger = current_; ledger; ledger = ledger->outer_) {
+  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer()) {
     for (Seen& seen : ledger->seen_) {
       if (seen.open != &tape) continue;
       seen.open = nullptr;
@@ -104,15 +96,7 @@ void Ledger::closing(const Tape& tape) noexcept {
   }
 }
 
-Ledger::Walking::Walking() {
-  for (Ledger* ledger = current_; ledger; ledger = ledger->outer_) ++ledger->walks_;
-}
-Ledger::Walking::~Walking() {
-  for (Ledger* ledger = current_; ledger; ledger = ledger->outer_) --ledger->walks_;
-}
-
-// ---- the graph of everything
-// ----------------------------------------------------------------------
+// ---- the graph of everything --------------------------------------------------------------------
 
 namespace {
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <tapehead/core/graph.h>
+#include <tapehead/core/thread_scope.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,18 +29,15 @@ class Node;
 class Storage;
 class Tape;
 
-class Ledger {
+class Ledger : public ThreadScope<Ledger> {
  public:
   Ledger();
-  ~Ledger();
-  Ledger(const Ledger&) = delete;
-  Ledger& operator=(const Ledger&) = delete;
 
   /// Everything seen so far. OutOfMemoryError when an event was lost for want of memory.
   Graph graph() const;
 
   /// Whether a ledger watches this thread.
-  static bool watching() { return current_ != nullptr; }
+  static bool watching() { return innermost() != nullptr; }
 
   /// Ends a step of this thread's ledgers: what was allocated and freed since the last one belongs
   /// to it. An optimizer calls it for each parameter that it updates.
@@ -55,12 +53,9 @@ class Ledger {
 
   /// While it lives, tapes that begin to record do so inside a rule: they compute again what was
   /// computed before.
-  class Walking {
+  class Walking : public ThreadScope<Walking> {
    public:
-    Walking();
-    ~Walking();
-    Walking(const Walking&) = delete;
-    Walking& operator=(const Walking&) = delete;
+    static bool active() { return innermost() != nullptr; }
   };
 
  private:
@@ -77,13 +72,10 @@ class Ledger {
   std::int64_t row_of(const Storage& storage);
   void add_event(const Storage& storage, bool birth) noexcept;
 
-  static thread_local constinit Ledger* current_;
-  Ledger* const outer_;
   Graph graph_;  // storages, steps and events; nodes and values are still with their tapes
   std::unordered_map<std::uint64_t, std::int64_t> rows_;  // of storages, by their ids
   std::vector<Seen> seen_;
   std::vector<std::size_t> tape_of_step_;  // index in seen_, or no_tape; the rest have none
-  int walks_ = 0;
   bool lost_something_ = false;
 };
 

@@ -205,14 +205,6 @@ NanError::NanError(std::shared_ptr<const NanReport> report)
 
 // ---- the guard ---------------------------------------------------------------------------------
 
-thread_local constinit NanGuard* NanGuard::current_ = nullptr;
-
-NanGuard::NanGuard(NanGuardOptions options) : outer_(current_), options_(options) {
-  current_ = this;
-}
-
-NanGuard::~NanGuard() { current_ = outer_; }
-
 bool NanGuard::is_waiting() const { return !report_ && !DryRun::active(); }
 
 // A view shows what was looked at when it was made.
@@ -232,7 +224,7 @@ void NanGuard::examine(const Node& node, const Tensor& y, std::span<const Tensor
   for (std::size_t i = 0; i < inputs.size(); ++i)
     report.operands.push_back(operand("input " + std::to_string(i), *inputs[i], report, y.shape()));
   report.empty_row_dim = empty_row_dim(node, *inputs.front(), y, report);
-  current_->raise(std::move(report));
+  innermost()->raise(std::move(report));
 }
 
 void NanGuard::raise(NanReport report) {
@@ -243,7 +235,7 @@ void NanGuard::raise(NanReport report) {
 // ---- rules -------------------------------------------------------------------------------------
 
 void NanGuard::Rule::begin(const Node& node, const Tensor& g, const std::vector<Tensor>& partials) {
-  guard_ = current_;
+  guard_ = innermost();
   node_ = &node;
   g_ = g;
   for (const Edge input : node.inputs()) {

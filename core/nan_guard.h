@@ -30,6 +30,7 @@
 
 #include <tapehead/core/error.h>
 #include <tapehead/core/tensor.h>
+#include <tapehead/core/thread_scope.h>
 
 #include <memory>
 #include <optional>
@@ -89,23 +90,20 @@ struct NanGuardOptions {
 
 /// Watches the operations of the thread that made it while it lives. Of nested guards the innermost
 /// one watches. A guard reports once: after its first alarm it watches no more.
-class NanGuard {
+class NanGuard : public ThreadScope<NanGuard> {
  public:
-  explicit NanGuard(NanGuardOptions options = {});
-  ~NanGuard();
-  NanGuard(const NanGuard&) = delete;
-  NanGuard& operator=(const NanGuard&) = delete;
+  explicit NanGuard(NanGuardOptions options = {}) : options_(options) {}
 
   /// The alarm; null when there was none.
   const NanReport* report() const { return report_.get(); }
 
   /// Whether a guard of this thread waits for its alarm, outside any dry run: then operations do
   /// not work in place, for the report needs their inputs.
-  static bool watching() { return current_ && current_->is_waiting(); }
+  static bool watching() { return innermost() && innermost()->is_waiting(); }
 
   /// For record(): whether y deserves a look, which examine() takes.
   static bool suspects(const Tensor& y, std::span<const Tensor* const> inputs) {
-    return current_ && current_->is_suspicious(y, inputs);
+    return innermost() && innermost()->is_suspicious(y, inputs);
   }
   /// For record(): looks at y, which `node` says how it was computed. NanError.
   static void examine(const Node& node, const Tensor& y, std::span<const Tensor* const> inputs);
@@ -148,8 +146,6 @@ class NanGuard {
                         const Tensor& gradient);
   void raise(NanReport report);
 
-  static thread_local constinit NanGuard* current_;
-  NanGuard* outer_;
   NanGuardOptions options_;
   int rules_running_ = 0;
   std::shared_ptr<const NanReport> report_;

@@ -10,8 +10,7 @@
 namespace tapehead {
 namespace {
 
-std::atomic<int> process_threads{0};           // 0: not set, use the cores
-constinit thread_local int thread_budget = 0;  // 0: none
+std::atomic<int> process_threads{0};  // 0: not set, use the cores
 
 int count_cores() {
   static const int cores = omp_get_num_procs();  // asks the system: too slow for every call
@@ -21,7 +20,7 @@ int count_cores() {
 }  // namespace
 
 int num_threads() {
-  if (thread_budget > 0) return thread_budget;
+  if (const ThreadBudget* budget = ThreadBudget::innermost()) return budget->count_;
   const int set = process_threads.load(std::memory_order_relaxed);
   return set > 0 ? set : count_cores();
 }
@@ -32,13 +31,10 @@ void set_num_threads(int count) {
   process_threads.store(count, std::memory_order_relaxed);
 }
 
-ThreadBudget::ThreadBudget(int count) : previous_(thread_budget) {
+ThreadBudget::ThreadBudget(int count) : count_(count) {
   if (count <= 0)
     throw ValueError("ThreadBudget", std::to_string(count) + " threads: must be positive");
-  thread_budget = count;
 }
-
-ThreadBudget::~ThreadBudget() { thread_budget = previous_; }
 
 void parallel_for(std::int64_t count, std::int64_t grain,
                   FunctionRef<void(std::int64_t, std::int64_t)> body) {

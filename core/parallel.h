@@ -4,6 +4,8 @@
 // that the library touches, is put to 1 at the first matrix product).
 #pragma once
 
+#include <tapehead/core/thread_scope.h>
+
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -19,15 +21,15 @@ void set_num_threads(int count);
 
 /// Bounds the threads of operations started by this thread while it lives, so that user threads
 /// that train side by side share the cores.
-class ThreadBudget {
+class ThreadBudget : public ThreadScope<ThreadBudget> {
  public:
+  /// ValueError unless positive.
   explicit ThreadBudget(int count);
-  ~ThreadBudget();
-  ThreadBudget(const ThreadBudget&) = delete;
-  ThreadBudget& operator=(const ThreadBudget&) = delete;
 
  private:
-  int previous_;
+  friend int num_threads();
+
+  const int count_;
 };
 
 /// A non-owning reference to a callable; valid while the callable lives.

@@ -1,8 +1,6 @@
 #include <tapehead/core/error.h>
 #include <tapehead/core/random.h>
 
-#include <utility>
-
 namespace tapehead {
 
 std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter) {
@@ -34,13 +32,8 @@ void manual_seed(std::uint64_t seed) { default_generator() = Generator(seed); }
 
 namespace detail {
 
-constinit thread_local DrawScope* draw_scope = nullptr;
-
-DrawScope::DrawScope() : outer_(std::exchange(draw_scope, this)) {}
-DrawScope::~DrawScope() { draw_scope = outer_; }
-
 RandomState DrawScope::take_outside(Generator& generator, std::uint64_t words) const {
-  return outer_ ? outer_->take(generator, words) : generator.advance(words);
+  return outer() ? outer()->take(generator, words) : generator.advance(words);
 }
 
 }  // namespace detail

@@ -3,6 +3,8 @@
 // depend on threads, and a recorded (key, offset) replays exactly.
 #pragma once
 
+#include <tapehead/core/thread_scope.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -30,24 +32,19 @@ class Generator;
 namespace detail {
 
 /// While it lives, every random operation on this thread draws through it.
-class DrawScope {
+class DrawScope : public ThreadScope<DrawScope> {
  public:
-  DrawScope();
-  virtual ~DrawScope();
-  DrawScope(const DrawScope&) = delete;
-  DrawScope& operator=(const DrawScope&) = delete;
+  virtual ~DrawScope() = default;
+
+  /// The scope through which this thread draws, or null.
+  static DrawScope* current() { return innermost(); }
 
   virtual RandomState take(Generator& generator, std::uint64_t words) = 0;
 
  protected:
   /// What would have been taken without this scope.
   RandomState take_outside(Generator& generator, std::uint64_t words) const;
-
- private:
-  DrawScope* outer_;
 };
-
-extern constinit thread_local DrawScope* draw_scope;
 
 }  // namespace detail
 
@@ -60,7 +57,8 @@ class Generator {
   /// random operation calls it exactly once, before it looks at data, so that a dry run moves the
   /// stream as the real run does.
   RandomState take(std::uint64_t words) {
-    return detail::draw_scope ? detail::draw_scope->take(*this, words) : advance(words);
+    detail::DrawScope* scope = detail::DrawScope::current();
+    return scope ? scope->take(*this, words) : advance(words);
   }
 
   RandomState state() const { return state_; }

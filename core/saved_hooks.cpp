@@ -10,7 +10,6 @@
 namespace tapehead {
 namespace {
 
-constinit thread_local SavedTensorHooks* current_hooks = nullptr;
 std::atomic<std::uint64_t> next_hooks_id{1};
 
 // The dims of x that have steps in memory, outermost first.
@@ -35,17 +34,21 @@ Tensor as_it_lies(const Tensor& x, const Dims& dims) {
   return alias(x, shape, strides, x.offset());
 }
 
+// While it lives, hooks are at work on this thread: nothing is recorded on the tape that they work
+// for, and what they record on tapes of their own is not packed.
+struct AtWork : ThreadScope<AtWork> {
+  static bool active() { return innermost() != nullptr; }
+  const Tape::Pause pause;
+};
+
 }  // namespace
 
-SavedTensorHooks::SavedTensorHooks()
-    : outer_(std::exchange(current_hooks, this)),
-      id_(next_hooks_id.fetch_add(1, std::memory_order_relaxed)) {}
-SavedTensorHooks::~SavedTensorHooks() { current_hooks = outer_; }
-SavedTensorHooks* SavedTensorHooks::current() { return current_hooks; }
+SavedTensorHooks::SavedTensorHooks() : id_(next_hooks_id.fetch_add(1, std::memory_order_relaxed)) {}
+SavedTensorHooks* SavedTensorHooks::current() { return AtWork::active() ? nullptr : innermost(); }
 
 std::unique_ptr<PackedSlot> PackingTable::pack(SavedTensorHooks& hooks, const SavedInfo& info,
                                                const Tensor& x) {
-  const Tape::Pause pause;
+  const AtWork at_work;
   const Dims order = dims_in_memory_order(x);
   const Tensor seen = as_it_lies(x, order);
   const StridedLoop<1> merged = merge_dims<1>(seen.shape(), {&seen.strides()});
@@ -81,7 +84,7 @@ std::unique_ptr<PackedSlot> PackingTable::pack(SavedTensorHooks& hooks, const Sa
 }
 
 Tensor PackedSlot::unpack(const char* operation, const char* name) const {
-  const Tape::Pause pause;
+  const AtWork at_work;
   Tensor values = object->unpack();
   const auto fail = [&](const std::string& what) {
     throw StateError(operation, "saved tensor \"" + std::string(name) + "\", packed as " +

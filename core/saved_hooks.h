@@ -18,6 +18,7 @@
 
 #include <tapehead/core/storage.h>
 #include <tapehead/core/tensor.h>
+#include <tapehead/core/thread_scope.h>
 
 #include <cstdint>
 #include <memory>
@@ -50,13 +51,12 @@ struct SavedInfo {
   Category category;  ///< of its storage: parameter also for views of parameters, which live anyway
 };
 
-/// While it lives, pack() is asked for each tensor saved on this thread.
-class SavedTensorHooks {
+/// While it lives, pack() is asked for each tensor saved on this thread, but for what is saved
+/// while pack() or unpack() runs: they may open tapes of their own.
+class SavedTensorHooks : public ThreadScope<SavedTensorHooks> {
  public:
   SavedTensorHooks();
-  virtual ~SavedTensorHooks();
-  SavedTensorHooks(const SavedTensorHooks&) = delete;
-  SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
+  virtual ~SavedTensorHooks() = default;
 
   /// What to keep in the place of x; null to keep x. Recording is paused. Slots that show the same
   /// elements of one storage share what the first of them was given, so it is packed once.
@@ -69,13 +69,13 @@ class SavedTensorHooks {
   /// Errors pass through the operation, which leaves no trace on the tape.
   virtual std::unique_ptr<PackedTensor> pack(const SavedInfo& info, const Tensor& x) = 0;
 
-  /// The innermost on this thread, or null.
+  /// Those to ask on this thread: the innermost; null when there are none, or when some are packing
+  /// or unpacking.
   static SavedTensorHooks* current();
 
  private:
   friend class PackingTable;
 
-  SavedTensorHooks* outer_;
   const std::uint64_t id_;
 };
 

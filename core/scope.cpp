@@ -11,9 +11,6 @@ const std::string& root_path() {
   return root;
 }
 
-// Null means the root, so that the thread-local needs no dynamic initialisation.
-constinit thread_local const std::string* current = nullptr;
-
 // Paths are never dropped: a program has as many as it has modules, and nodes may outlive scopes.
 const std::string& intern(std::string path) {
   static std::mutex mutex;
@@ -22,24 +19,21 @@ const std::string& intern(std::string path) {
   return *paths.insert(std::move(path)).first;
 }
 
-}  // namespace
-
-const std::string& ModuleScope::path() { return current ? *current : root_path(); }
-
-ModuleScope::ModuleScope(std::string_view name) : previous_(current) {
-  if (name.empty()) return;
-  std::string joined = path();
+// `name` below the path `parent`.
+const std::string& child_path(const std::string& parent, std::string_view name) {
+  if (name.empty()) return parent;
+  std::string joined = parent;
   if (!joined.empty()) joined += '.';
   joined += name;
-  current = &intern(std::move(joined));
+  return intern(std::move(joined));
 }
 
-ModuleScope::~ModuleScope() { current = previous_; }
+}  // namespace
 
-ModuleScope::Restore::Restore(const std::string& interned_path) : previous_(current) {
-  current = &interned_path;
-}
+const std::string& ModuleScope::path() { return innermost() ? *innermost()->path_ : root_path(); }
 
-ModuleScope::Restore::~Restore() { current = previous_; }
+// The base has put this scope into the list: the path around it is that of the next outer one.
+ModuleScope::ModuleScope(std::string_view name)
+    : path_(&child_path(outer() ? *outer()->path_ : root_path(), name)) {}
 
 }  // namespace tapehead

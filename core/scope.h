@@ -2,6 +2,8 @@
 // Nodes and errors carry it. Entering a scope is cheap (an interned string), so modules always do.
 #pragma once
 
+#include <tapehead/core/thread_scope.h>
+
 #include <string>
 #include <string_view>
 
@@ -9,31 +11,32 @@ namespace tapehead {
 
 /// While it lives, operations on this thread are recorded under `name`, below the enclosing scope.
 /// An empty name adds nothing, so that an unnamed root module has no level of its own.
-class ModuleScope {
+class ModuleScope : public ThreadScope<ModuleScope> {
  public:
   explicit ModuleScope(std::string_view name);
-  ~ModuleScope();
-  ModuleScope(const ModuleScope&) = delete;
-  ModuleScope& operator=(const ModuleScope&) = delete;
 
   /// The current path; the reference stays valid for the life of the process (paths are interned).
   static const std::string& path();
 
   /// Restores a recorded path while it lives: the reverse walk runs each rule in the scope of the
   /// operation that it differentiates.
-  class Restore {
-   public:
-    explicit Restore(const std::string& interned_path);
-    ~Restore();
-    Restore(const Restore&) = delete;
-    Restore& operator=(const Restore&) = delete;
-
-   private:
-    const std::string* previous_;
-  };
+  class Restore;
 
  private:
-  const std::string* previous_;
+  struct Interned {
+    const std::string& path;
+  };
+  explicit ModuleScope(Interned interned) : path_(&interned.path) {}
+
+  const std::string* const path_;
+};
+
+class ModuleScope::Restore {
+ public:
+  explicit Restore(const std::string& interned_path) : scope_(Interned{interned_path}) {}
+
+ private:
+  const ModuleScope scope_;
 };
 
 }  // namespace tapehead

@@ -10,9 +10,11 @@ namespace {
 
 struct Recording {
   Tape* tape = nullptr;
-  bool paused = false;
+  bool paused = false;  // whether a Pause that began under this tape lives
 };
 constinit thread_local Recording recording_state;
+
+constexpr std::uint64_t no_tape = ~std::uint64_t{0};  // no tape has this serial
 
 // The serials of all open tapes, so that a new tape knows which older ones had not closed yet.
 struct OpenTapes {
@@ -54,8 +56,7 @@ void close_serial(std::uint64_t serial) {
 Tape::Tape()
     : serial_(open_serial(open_at_birth_)),
       thread_(&recording_state),
-      outer_(recording_state.tape),
-      outer_paused_(recording_state.paused) {
+      outer_(recording_state.tape) {
   recording_state = {this, false};
 }
 
@@ -63,13 +64,11 @@ Tape::Tape(SaveNothing) : Tape() { saves_nothing_ = true; }
 
 Tape::~Tape() {
   if (Ledger::watching()) Ledger::closing(*this);
-  if (recording_state.tape == this) recording_state = {outer_, outer_paused_};
-  // Tapes on the heap may close out of order: the one inside takes over what lies around this one.
-  for (Tape* inner = recording_state.tape; inner; inner = inner->outer_) {
-    if (inner->outer_ != this) continue;
-    inner->outer_ = outer_;
-    inner->outer_paused_ = outer_paused_;
-  }
+  // Tapes on the heap may close out of order: the one inside takes over the one around this one.
+  for (Tape* inner = recording_state.tape; inner; inner = inner->outer_)
+    if (inner->outer_ == this) inner->outer_ = outer_;
+  if (recording_state.tape == this)
+    recording_state = {outer_, Pause::lives_under(outer_ ? outer_->serial_ : 0)};
   close_serial(serial_);
 }
 
@@ -77,8 +76,21 @@ Tape* Tape::recording() { return recording_state.paused ? nullptr : recording_st
 
 bool Tape::paused() { return recording_state.paused; }
 
-Tape::Pause::Pause() : previous_(std::exchange(recording_state.paused, true)) {}
-Tape::Pause::~Pause() { recording_state.paused = previous_; }
+Tape::Pause::Pause() : tape_(recording_state.tape ? recording_state.tape->serial_ : 0) {
+  recording_state.paused = true;
+}
+Tape::Pause::~Pause() {
+  const std::uint64_t now = recording_state.tape ? recording_state.tape->serial_ : 0;
+  if (tape_ != now) return;
+  tape_ = no_tape;  // this one no longer counts
+  recording_state.paused = lives_under(now);
+}
+
+bool Tape::Pause::lives_under(std::uint64_t tape) {
+  for (const Pause* pause = innermost(); pause; pause = pause->outer())
+    if (pause->tape_ == tape) return true;
+  return false;
+}
 
 // ---- what was recorded -------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@
 #include <tapehead/core/node.h>
 #include <tapehead/core/saved_hooks.h>
 #include <tapehead/core/tensor.h>
+#include <tapehead/core/thread_scope.h>
 
 #include <memory>
 #include <span>
@@ -92,15 +93,17 @@ class Tape {
 
   /// The user's no-grad scope: while it lives nothing is recorded on this thread, and results are
   /// constants.
-  class Pause {
+  class Pause : public ThreadScope<Pause> {
    public:
     Pause();
     ~Pause();
-    Pause(const Pause&) = delete;
-    Pause& operator=(const Pause&) = delete;
 
    private:
-    bool previous_;
+    friend class Tape;
+
+    static bool lives_under(std::uint64_t tape);
+
+    std::uint64_t tape_;  // the serial of the innermost tape when it began, 0 without one
   };
 
  private:
@@ -150,7 +153,6 @@ class Tape {
   const std::uint64_t serial_;
   const void* const thread_;  // the address of something that its thread has for itself
   Tape* outer_;
-  bool outer_paused_;
   bool saves_nothing_ = false;
 
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <tapehead/core/tensor.h>
+#include <tapehead/core/thread_scope.h>
 
 #include <string>
 #include <vector>
@@ -23,23 +24,17 @@ struct AttentionMap {
   Tensor weights;      ///< (N, heads, L, S), before dropout: rows sum to 1, or are 0; a constant
 };
 
-class AttentionRecorder {
+class AttentionRecorder : public ThreadScope<AttentionRecorder> {
  public:
-  AttentionRecorder();
-  ~AttentionRecorder();
-  AttentionRecorder(const AttentionRecorder&) = delete;
-  AttentionRecorder& operator=(const AttentionRecorder&) = delete;
-
   /// In the order of the calls.
   const std::vector<AttentionMap>& maps() const { return maps_; }
 
   /// For attention modules: whether a recorder lives on this thread, and handing weights to it, if
   /// it does.
-  static bool active();
+  static bool active() { return innermost() != nullptr; }
   static void record(const Tensor& weights);
 
  private:
-  AttentionRecorder* outer_;
   std::vector<AttentionMap> maps_;
 };
 

@@ -108,6 +108,32 @@ nn::MultiHeadAttention small_attention(DType dtype = DType::f64) {
 
 }  // namespace
 
+TEST_CASE("pack and unpack may open tapes of their own, which no hooks look at") {
+  const auto computed = [](const Tensor& x) {
+    const Tensor w = parameter(clone(x));
+    Tape tape;
+    const Tensor y = sum(mul(w, w));  // gradient: 2 w
+    return tape.gradient(y, {w})[w].detach();
+  };
+  int packed = 0, unpacked = 0;
+  const MadeHooks hooks([&](const SavedInfo&, const Tensor& x) {
+    ++packed;
+    const Tensor doubled = computed(x);
+    return std::make_unique<Made>([&unpacked, computed, doubled] {
+      ++unpacked;
+      const Tensor quadrupled = computed(doubled);
+      return mul(quadrupled, 0.25);
+    });
+  });
+  const Tensor x = random_leaf({3});
+  Tape tape;
+  const Tensor y = exp(x);
+  const Tensor g = tape.gradient(y, {x}, ones({3}, DType::f64))[x];
+  CHECK(packed == 1);
+  CHECK(unpacked == 1);
+  CHECK(g.to_vector() == y.to_vector());  // doubling and halving are exact
+}
+
 TEST_CASE("hooks see operation, slot, reason, module and category, and rules read what they kept") {
   const Tensor x = random_leaf({3, 4}), w = random_leaf({4, 5});
   const auto run = [&] {

@@ -49,6 +49,25 @@ TEST_CASE("a tape that is closed out of order does not leave a dangling recorder
   CHECK(Tape::recording() == nullptr);
 }
 
+TEST_CASE("a Pause pauses the tape that it began under, whichever of the two goes first") {
+  const Tensor x = parameter(ones({2}));
+  auto outside = std::make_unique<Tape::Pause>();
+  auto tape = std::make_unique<Tape>();
+  auto inside = std::make_unique<Tape::Pause>();
+  CHECK(Tape::recording() == nullptr);
+  outside.reset();
+  CHECK(Tape::paused());
+  inside.reset();
+  CHECK(Tape::recording() == tape.get());
+  inside = std::make_unique<Tape::Pause>();
+  tape.reset();
+  CHECK_FALSE(Tape::paused());
+  const Tape next;
+  CHECK(Tape::recording() == &next);
+  inside.reset();
+  CHECK(Tape::recording() == &next);
+}
+
 TEST_CASE("Pause suspends recording until it is destroyed, and results are constants") {
   const Tensor x = leaf(3);
   Tape tape;

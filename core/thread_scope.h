@@ -1,0 +1,34 @@
+// ThreadScope: base of the objects that mean something to their thread while they live, such as
+// DryRun and Ledger.
+#pragma once
+
+namespace tapehead {
+
+/// T derives from ThreadScope<T>. Each thread has a list of its own, the newest object first.
+/// Objects may die in any order, on the thread that made them: one on the heap may outlive those
+/// around it.
+template <class T>
+class ThreadScope {
+ public:
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ protected:
+  ThreadScope() : outer_(innermost_) { innermost_ = this; }
+  ~ThreadScope() {
+    ThreadScope** link = &innermost_;
+    while (*link && *link != this) link = &(*link)->outer_;
+    if (*link) *link = outer_;
+  }
+
+  /// The newest that lives on this thread, or null.
+  static T* innermost() { return static_cast<T*>(innermost_); }
+  /// The next older one that lives, or null.
+  T* outer() const { return static_cast<T*>(outer_); }
+
+ private:
+  static inline thread_local constinit ThreadScope* innermost_ = nullptr;
+  ThreadScope* outer_;
+};
+
+}  // namespace tapehead

@@ -1,0 +1,124 @@
+// Objects that mean something to their thread while they live, destroyed in the wrong order.
+#include "support/checks.h"
+
+#include <tapehead/core/dry_run.h>
+#include <tapehead/core/ledger.h>
+#include <tapehead/core/nan_guard.h>
+#include <tapehead/core/parallel.h>
+#include <tapehead/core/random.h>
+#include <tapehead/core/scope.h>
+#include <tapehead/core/tape.h>
+#include <tapehead/nn/attention_recorder.h>
+#include <tapehead/nn/saved_hooks.h>
+#include <tapehead/ops/create.h>
+#include <tapehead/ops/pointwise.h>
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <memory>
+
+namespace tapehead::tests {
+namespace {
+
+// Makes two of a kind and destroys the older first; `seen` is the newer one while both live.
+template <class T>
+class TwoOutOfOrder {
+ public:
+  template <class... Args>
+  explicit TwoOutOfOrder(const Args&... args)
+      : older_(std::make_unique<T>(args...)), newer_(std::make_unique<T>(args...)) {}
+
+  void drop_older() { older_.reset(); }
+  void drop_newer() { newer_.reset(); }
+  T& newer() { return *newer_; }
+
+ private:
+  std::unique_ptr<T> older_, newer_;
+};
+
+}  // namespace
+
+TEST_CASE("the newer of two hooks is asked when the older is gone, and then nobody") {
+  TwoOutOfOrder<nn::KeepInBf16> hooks;
+  hooks.drop_older();
+  CHECK(SavedTensorHooks::current() == &hooks.newer());
+  hooks.drop_newer();
+  CHECK(SavedTensorHooks::current() == nullptr);
+}
+
+TEST_CASE("the newer of two NanGuards watches when the older is gone, and then nobody") {
+  const auto make_nan = [] { sqrt(full({2}, -1)); };
+  TwoOutOfOrder<NanGuard> guards;
+  guards.drop_older();
+  CHECK(NanGuard::watching());
+  check_throws(ErrorKind::nan, {"sqrt"}, make_nan);
+  guards.drop_newer();
+  CHECK_FALSE(NanGuard::watching());
+  CHECK_NOTHROW(make_nan());
+}
+
+TEST_CASE("a dry run goes on when an older one ends, with its own account") {
+  TwoOutOfOrder<DryRun> runs;
+  const Tensor x = zeros({256});
+  runs.drop_older();
+  CHECK(DryRun::active());
+  CHECK(memory_stats().live == 1024);
+  runs.drop_newer();
+  CHECK_FALSE(DryRun::active());
+}
+
+TEST_CASE("a ledger sees all that happens while it lives, whichever ledger ends first") {
+  TwoOutOfOrder<Ledger> ledgers;
+  const Tensor x = zeros({256});
+  ledgers.drop_older();
+  const Tensor y = zeros({256});
+  CHECK(ledgers.newer().graph().storages.size() == 2);
+  ledgers.drop_newer();
+  CHECK_FALSE(Ledger::watching());
+}
+
+TEST_CASE("a recorder of attention records when an older one is gone") {
+  TwoOutOfOrder<nn::AttentionRecorder> recorders;
+  recorders.drop_older();
+  nn::AttentionRecorder::record(ones({1, 1, 2, 2}));
+  CHECK(recorders.newer().maps().size() == 1);
+  recorders.drop_newer();
+  CHECK_FALSE(nn::AttentionRecorder::active());
+}
+
+TEST_CASE("a module scope keeps its path when the one around it ends, and then the root is back") {
+  auto model = std::make_unique<ModuleScope>("model");
+  auto layer = std::make_unique<ModuleScope>("layer");
+  CHECK(ModuleScope::path() == "model.layer");
+  model.reset();
+  CHECK(ModuleScope::path() == "model.layer");
+  layer.reset();
+  CHECK(ModuleScope::path().empty());
+}
+
+TEST_CASE("a budget of threads holds until it ends, whichever budget ends first") {
+  const int before = num_threads();
+  auto one = std::make_unique<ThreadBudget>(1);
+  auto three = std::make_unique<ThreadBudget>(3);
+  one.reset();
+  CHECK(num_threads() == 3);
+  three.reset();
+  CHECK(num_threads() == before);
+}
+
+TEST_CASE("recorders of random draws end in any order") {
+  std::vector<Draw> of_older, of_newer;
+  auto older = std::make_unique<RecordDraws>(of_older);
+  auto newer = std::make_unique<RecordDraws>(of_newer);
+  Generator generator(3);
+  generator.take(4);
+  older.reset();
+  generator.take(8);
+  newer.reset();
+  generator.take(12);
+  CHECK(of_older.size() == 1);
+  CHECK(of_newer.size() == 2);
+}
+
+}  // namespace tapehead::tests
