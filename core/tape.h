@@ -81,6 +81,17 @@ class Tape {
   /// Whether one of the operations recorded so far is planned, not proven (Node::is_planned).
   bool has_planned() const;
 
+  /// What one recorded operation was, for comparing computations. Equal digests mean, but for
+  /// chance, the same operation with the same attributes, a result of the same dtype and shape, and
+  /// the same operations and leaves (by the order of their first use) as inputs.
+  struct Digest {
+    const char* operation;
+    std::uint64_t hash;
+    bool operator==(const Digest& other) const { return hash == other.hash; }
+  };
+  /// One for each operation recorded so far, in order.
+  std::vector<Digest> digests() const;
+
   /// Everything recorded so far as plain data, with what was saved (also what a gradient call has
   /// freed since).
   Graph graph() const;

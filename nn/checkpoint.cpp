@@ -6,6 +6,7 @@
 #include <tapehead/ops/views.h>
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 
 namespace tapehead::nn {
@@ -20,7 +21,7 @@ struct Run {
   Block f;
   std::vector<bool> tracked;  // the inputs for which leaves stand in on the tape inside
   std::vector<Draw> draws;
-  std::size_t operations = 0;
+  std::vector<Tape::Digest> operations;
   Tensors leaves;  // in the order of use; undefined where it stands in for an input
 };
 
@@ -64,7 +65,7 @@ FirstRun run_first(Run& run, const Tensors& inputs, bool saves_inside) {
     y = run.f(inside);
   }
   if (!y.defined()) throw ValueError(name, "the function returned no tensor");
-  run.operations = tape->size();
+  run.operations = tape->digests();
   run.leaves = leaves_used(*tape, inside);
   Tensors reached = tape->leaves_of(y);
   FirstRun first{y.detach(), {}, {}, tape->flops(), tape->has_planned()};
@@ -74,19 +75,32 @@ FirstRun run_first(Run& run, const Tensors& inputs, bool saves_inside) {
   return first;
 }
 
+[[noreturn]] void reject(const std::string& difference) {
+  throw StateError(
+      name, "the function did something else in the backward pass than before: " + difference);
+}
+
+void check_same_operations(const std::vector<Tape::Digest>& before,
+                           const std::vector<Tape::Digest>& now) {
+  const auto [first, second] = std::mismatch(before.begin(), before.end(), now.begin(), now.end());
+  if (first == before.end() && second == now.end()) return;
+  const std::string what = "operation " + std::to_string(first - before.begin()) + " ";
+  if (first == before.end()) reject(what + second->operation + " is new");
+  if (second == now.end()) reject(what + first->operation + " is missing");
+  reject(what + "was " + first->operation + " and is " + second->operation +
+         " (or has other attributes, inputs or shapes)");
+}
+
 // f again, on a tape that nothing was recorded on.
 Tensor run_again(const Run& run, const Tape& tape, const Tensors& inside) {
   const ReplayDraws replay(run.draws);
   Tensor y = run.f(inside);
+  check_same_operations(run.operations, tape.digests());
   const Tensors leaves = leaves_used(tape, inside);
-  const bool same_leaves =
-      std::equal(leaves.begin(), leaves.end(), run.leaves.begin(), run.leaves.end(),
-                 [](const Tensor& a, const Tensor& b) { return a.is_same(b); });
-  if (tape.size() != run.operations || !same_leaves || !replay.at_end())
-    throw StateError(name, "the function did something else in the backward pass than before: " +
-                               std::to_string(tape.size()) + " operations in place of " +
-                               std::to_string(run.operations) +
-                               ", other parameters, or fewer random numbers");
+  if (!std::equal(leaves.begin(), leaves.end(), run.leaves.begin(), run.leaves.end(),
+                  [](const Tensor& a, const Tensor& b) { return a.is_same(b); }))
+    reject("it used other parameters");
+  if (!replay.at_end()) reject("it drew fewer random numbers");
   return y;
 }
 
@@ -152,7 +166,12 @@ class CheckpointNode final : public Node {
   }
 
   std::vector<Graph::Attribute> attributes() const override {
-    return {{"operations", static_cast<std::int64_t>(run_->operations)}};
+    // The digest stands for what ran inside, also where this checkpoint is itself inside another.
+    std::uint64_t digest = 0;
+    for (const Tape::Digest& operation : run_->operations)
+      digest = std::rotl(digest, 5) + operation.hash;
+    return {{"operations", static_cast<std::int64_t>(run_->operations.size())},
+            {"digest", static_cast<std::int64_t>(digest)}};
   }
   std::int64_t flops() const override { return flops_; }
   bool is_planned() const override { return planned_; }

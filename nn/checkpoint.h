@@ -29,8 +29,9 @@ using Block = std::function<Tensor(const std::vector<Tensor>&)>;
 /// checkpoint, of f followed by its backward pass. Where nothing records, it is f(inputs).
 ///
 /// Errors of f pass through. StateError: f uses a tensor of the tape outside that is no input; in
-/// the backward pass, an input or parameter was written to, or f did something else than before
-/// (other operations, parameters or random numbers). ValueError: f returned nothing.
+/// the backward pass, an input or parameter was written to, or f did something else than before:
+/// other operations, shapes or attributes, other parameters or random numbers. ValueError: f
+/// returned nothing.
 Tensor checkpoint(Block f, const std::vector<Tensor>& inputs);
 
 }  // namespace tapehead::nn

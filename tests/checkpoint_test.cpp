@@ -284,6 +284,16 @@ TEST_CASE("a checkpoint that does something else the second time is a StateError
     check_throws(ErrorKind::state, {}, [&] { tape.gradient(y, {x}); });
   };
   check_fails([&](const List& in) { return ++calls == 1 ? exp(in[0]) : exp(exp(in[0])); });
+  check_fails([&](const List& in) { return ++calls == 1 ? sin(in[0]) : exp(in[0]); });
+  check_fails([&](const List& in) { return pow(in[0], ++calls == 1 ? 2.0 : 3.0); });
+  check_fails([&](const List& in) { return sum(in[0], {0}, ++calls == 1); });
+  check_fails([&](const List& in) {
+    const Tensor a = exp(in[0]), b = sin(in[0]);
+    return ++calls == 1 ? sub(a, b) : sub(b, a);
+  });
+  check_fails([&](const List& in) {
+    return checkpoint([&](const List& i) { return ++calls == 1 ? sin(i[0]) : exp(i[0]); }, {in[0]});
+  });
   check_fails([&](const List& in) { return mul(in[0], ++calls == 1 ? x : w); });
   check_fails([&](const List& in) { return ++calls == 1 ? dropout(in[0], 0.5) : neg(in[0]); });
   check_fails([&](const List& in) { return ++calls == 1 ? neg(in[0]) : dropout(in[0], 0.5); });
