@@ -20,6 +20,7 @@ Tensor leaf_with_layout_of(const Tensor& x) {
 Results lay_out(const std::vector<Tensor>& outputs) {
   Results results;
   for (const Tensor& output : outputs) {
+    check_defined("gradcheck", "a result of f", output);
     if (!is_floating(output.dtype())) continue;
     results.segments.push_back({output.shape(), output.dtype(), results.values.size()});
     const Values values = output.to_vector();

@@ -136,11 +136,22 @@ class Tape::Walk {
     Grads gradients =
         hook ? hook->run(node, std::move(g), wanted) : node.backward(std::move(g), wanted);
     watched.check(wanted, gradients);
+    check_nothing_beyond_inputs(node, gradients);
     for (std::size_t k = 0; k < node.inputs().size(); ++k) {
       if (!wanted[k]) continue;
       check(node, k, gradients);
       add(node.inputs()[k].value, std::move(gradients[k]));
     }
+  }
+
+  // Operands that a call left out may stand at the end, undefined.
+  static void check_nothing_beyond_inputs(const Node& node, Grads& gradients) {
+    const std::size_t inputs = node.inputs().size();
+    for (std::size_t k = inputs; k < gradients.size(); ++k)
+      if (gradients[k].defined())
+        throw StateError(node.operation(), "the backward rule returned a gradient of input " +
+                                               std::to_string(k) + ", and there are " +
+                                               std::to_string(inputs) + " inputs");
   }
 
   // A rule that returns a gradient of the wrong kind is an error of the rule, not of its caller.

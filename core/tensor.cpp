@@ -7,7 +7,14 @@ namespace tapehead {
 std::int64_t Tensor::size(std::int64_t dim) const {
   if (rank() == 0)
     throw IndexError("size", "dim " + std::to_string(dim) + " of a tensor without dims");
-  return impl_->shape[normalize_dim("size", dim, rank())];
+  return shape()[normalize_dim("size", dim, rank())];
+}
+
+void Tensor::reject_undefined() {
+  throw ValueError(
+      "Tensor",
+      "an undefined tensor was read: it was made by Tensor(), and nothing was assigned "
+      "to it");
 }
 
 Tensor Tensor::detach() const { return alias(*this, shape(), strides(), offset()); }
@@ -19,10 +26,25 @@ T Tensor::item() const {
   return static_cast<T>(to_vector<T>().front());
 }
 
+namespace {
+
+// An expanded tensor may show more elements than memory can hold.
+template <class T>
+std::vector<T> room_for(const Tensor& x) {
+  std::vector<T> values;
+  try {
+    values.reserve(static_cast<std::size_t>(x.numel()));
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    throw OutOfMemoryError("to_vector", "no room for the elements of " + describe(x));
+  }
+  return values;
+}
+
+}  // namespace
+
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  std::vector<T> values;
-  values.reserve(static_cast<std::size_t>(numel()));
+  std::vector<T> values = room_for<T>(*this);
   const View from = any_view();
   visit_any(dtype(), [&](auto zero) {
     using From = decltype(zero);
@@ -44,7 +66,7 @@ View Tensor::view() const {
 }
 
 View Tensor::any_view() const {
-  if (impl_->storage->is_dry())
+  if (storage()->is_dry())
     throw StateError("dry run", "tensor " + describe(*this) + " was made by " +
                                     impl_->storage->operation() +
                                     " in a dry run and has no values");
@@ -53,10 +75,11 @@ View Tensor::any_view() const {
 }
 
 std::string_view Tensor::name() const {
-  return impl_->name ? std::string_view(*impl_->name) : std::string_view();
+  return get().name ? std::string_view(*get().name) : std::string_view();
 }
 
 void Tensor::set_name(std::string name) {
+  if (!defined()) reject_undefined();
   impl_->name = std::make_shared<const std::string>(std::move(name));
 }
 
@@ -80,6 +103,7 @@ Tensor empty(const char* operation, const Shape& shape, DType dtype, Category ca
 }
 
 Tensor parameter(Tensor values) {
+  check_defined("parameter", "values", values);
   if (!is_floating(values.dtype()))
     throw DTypeError("parameter", "values " + describe(values) + " must be floating");
   if (values.impl()->tracking != detail::Tracking::constant)
@@ -149,6 +173,11 @@ Tensor donate_or_empty(const char* operation, const Tensor& x, const Shape& shap
   return donated.defined() ? donated : empty(operation, shape, dtype);
 }
 
+void check_defined(std::string_view operation, std::string_view operand, const Tensor& x) {
+  if (!x.defined())
+    throw ValueError(operation, std::string(operand) + " is undefined: a tensor is wanted");
+}
+
 void check_computes(std::string_view operation, std::string_view what, DType dtype) {
   if (!is_storage_only(dtype) || DryRun::active()) return;
   throw DTypeError(operation, std::string(what) + ": " + std::string(to_string(dtype)) +
@@ -156,6 +185,7 @@ void check_computes(std::string_view operation, std::string_view what, DType dty
 }
 
 void check_computes(std::string_view operation, std::string_view operand, const Tensor& x) {
+  check_defined(operation, operand, x);
   if (is_storage_only(x.dtype()))
     check_computes(operation, std::string(operand) + " " + describe(x), x.dtype());
 }
@@ -169,6 +199,7 @@ void check_floating(std::string_view operation, std::string_view operand, const 
 
 void check_dtype(std::string_view operation, std::string_view operand, const Tensor& x,
                  DType wanted) {
+  check_defined(operation, operand, x);
   if (x.dtype() != wanted)
     throw DTypeError(operation, std::string(operand) + " " + describe(x) + " must be " +
                                     std::string(to_string(wanted)));
@@ -176,6 +207,8 @@ void check_dtype(std::string_view operation, std::string_view operand, const Ten
 
 void check_same_dtype(std::string_view operation, const Tensor& a, const Tensor& b,
                       std::string_view a_name, std::string_view b_name) {
+  check_defined(operation, a_name, a);
+  check_defined(operation, b_name, b);
   if (a.dtype() != b.dtype())
     throw DTypeError(operation, std::string(a_name) + " " + describe(a) + " and " +
                                     std::string(b_name) + " " + describe(b) +

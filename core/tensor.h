@@ -51,25 +51,25 @@ struct TensorImpl final : RefCounted, Pooled {
 
 class Tensor {
  public:
-  /// Undefined: holds nothing; only defined(), assignment and destruction are allowed.
+  /// Undefined: holds nothing. Asking it for anything but defined() is a ValueError.
   Tensor() = default;
   explicit Tensor(detail::TensorImpl* impl) : impl_(impl) {}
 
   bool defined() const { return static_cast<bool>(impl_); }
-  const Shape& shape() const { return impl_->shape; }
-  const Strides& strides() const { return impl_->strides; }
+  const Shape& shape() const { return get().shape; }
+  const Strides& strides() const { return get().strides; }
   /// Size of one dim, which may be negative (from the end). IndexError.
   std::int64_t size(std::int64_t dim) const;
-  int rank() const { return impl_->shape.rank(); }
-  std::int64_t numel() const { return tapehead::numel(impl_->shape); }
-  DType dtype() const { return impl_->dtype; }
-  std::int64_t offset() const { return impl_->offset; }
-  const StoragePtr& storage() const { return impl_->storage; }
+  int rank() const { return get().shape.rank(); }
+  std::int64_t numel() const { return tapehead::numel(get().shape); }
+  DType dtype() const { return get().dtype; }
+  std::int64_t offset() const { return get().offset; }
+  const StoragePtr& storage() const { return get().storage; }
   bool is_contiguous() const { return tapehead::is_contiguous(shape(), strides()); }
 
-  bool is_leaf() const { return impl_->tracking == detail::Tracking::leaf; }
+  bool is_leaf() const { return get().tracking == detail::Tracking::leaf; }
   /// Leaf, or computed from one: a gradient flows through it or would have.
-  bool requires_grad() const { return impl_->tracking != detail::Tracking::constant; }
+  bool requires_grad() const { return get().tracking != detail::Tracking::constant; }
 
   /// The same values as a constant: shares the storage, cuts the tape. Free.
   Tensor detach() const;
@@ -97,6 +97,12 @@ class Tensor {
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 
  private:
+  const detail::TensorImpl& get() const {
+    if (!impl_) reject_undefined();
+    return *impl_;
+  }
+  [[noreturn, gnu::cold]] static void reject_undefined();
+
   IntrusivePtr<detail::TensorImpl> impl_;
 };
 
@@ -135,10 +141,13 @@ Tensor donate(const Tensor& x, const Shape& shape, DType dtype);
 /// donate, or a fresh buffer of that shape and dtype.
 Tensor donate_or_empty(const char* operation, const Tensor& x, const Shape& shape, DType dtype);
 
+/// Throws ValueError when x is undefined, as the checks below do. `operand` is its name in the
+/// text.
+void check_defined(std::string_view operation, std::string_view operand, const Tensor& x);
 /// Throws DTypeError unless operations compute in the dtype: bf16 and f16 only store, and the text
 /// names the cast. In a dry run they pass, for what they would cost can be planned.
 void check_computes(std::string_view operation, std::string_view what, DType dtype);
-/// The same for an operand; `operand` is its name in the text.
+/// The same for an operand.
 void check_computes(std::string_view operation, std::string_view operand, const Tensor& x);
 /// Throws DTypeError unless the tensor is floating and operations compute in its dtype.
 void check_floating(std::string_view operation, std::string_view operand, const Tensor& x);

@@ -9,7 +9,8 @@ namespace tapehead::nn {
 
 class KeyValueCache {
  public:
-  /// All that was seen, as views of the cache: (N, heads, size, features).
+  /// All that was seen, as views of the cache: (N, heads, size, features). Good until the next
+  /// append or truncate: after truncate(), positions are written anew where these views may look.
   struct Seen {
     Tensor keys;
     Tensor values;

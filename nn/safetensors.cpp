@@ -266,6 +266,8 @@ void read_values(Reader& reader, const Entry& entry, const Tensor& tensor) {
 
 void save_safetensors(const std::filesystem::path& path, const StateDict& tensors,
                       const Metadata& metadata) {
+  for (const auto& [name, tensor] : tensors)
+    check_defined("save_safetensors", quoted(name), tensor);
   const StateDict sorted = sorted_for_writing(tensors);
   const std::string header = header_text(sorted, metadata);
   const auto length =

@@ -160,7 +160,8 @@ struct ExtremumNode final : Node {
 template <bool largest>
 Tensor extremum(const Tensor& a, const Tensor& b) {
   using XNode = ExtremumNode<largest>;
-  Tensor y = empty(XNode::name, broadcast(XNode::name, a, b), a.dtype());
+  const Shape shape = broadcast(XNode::name, a, b);
+  Tensor y = empty(XNode::name, shape, a.dtype());
   compute(a, b, y, Extremum<largest>{});
   return record<XNode>(y, {&a, &b}, [&](XNode& node) {
     node.a.save(a);
@@ -222,13 +223,15 @@ Shape broadcast_three(const Tensor& condition, const Tensor& a, const Tensor& b)
 }  // namespace
 
 Tensor add(Tensor a, Tensor b) {
-  Tensor y = result_buffer("add", broadcast("add", a, b), a.dtype(), {&a, &b});
+  const Shape shape = broadcast("add", a, b);
+  Tensor y = result_buffer("add", shape, a.dtype(), {&a, &b});
   compute(a, b, y, Sum{});
   return record<AddNode>(y, {&a, &b}, [](AddNode&) {});
 }
 
 Tensor sub(Tensor a, Tensor b) {
-  Tensor y = result_buffer("sub", broadcast("sub", a, b), a.dtype(), {&a, &b});
+  const Shape shape = broadcast("sub", a, b);
+  Tensor y = result_buffer("sub", shape, a.dtype(), {&a, &b});
   compute(a, b, y, Difference{});
   return record<SubNode>(y, {&a, &b}, [](SubNode&) {});
 }
@@ -259,7 +262,8 @@ Tensor maximum(const Tensor& a, const Tensor& b) { return extremum<true>(a, b); 
 Tensor minimum(const Tensor& a, const Tensor& b) { return extremum<false>(a, b); }
 
 Tensor pow(const Tensor& a, const Tensor& b) {
-  Tensor y = empty("pow", broadcast("pow", a, b), a.dtype());
+  const Shape shape = broadcast("pow", a, b);
+  Tensor y = empty("pow", shape, a.dtype());
   compute(a, b, y, Power{}, kernels::costly_grain);
   return record<PowNode>(y, {&a, &b}, [&](PowNode& node) {
     node.a.save(a);
@@ -284,10 +288,12 @@ Tensor where(const Tensor& condition, Tensor a, Tensor b) {
 }
 
 Tensor where(const Tensor& condition, Tensor a, double b) {
+  check_floating("where", "a", a);
   Tensor number = filled("where", {}, a.dtype(), b);
   return where(condition, std::move(a), std::move(number));
 }
 Tensor where(const Tensor& condition, double a, Tensor b) {
+  check_floating("where", "b", b);
   Tensor number = filled("where", {}, b.dtype(), a);
   return where(condition, std::move(number), std::move(b));
 }

@@ -81,6 +81,7 @@ Tensor tensor(const NestedList& values, DType dtype) {
 }
 
 Tensor to(const Tensor& x, DType dtype) {
+  check_defined("to", "x", x);
   if (x.dtype() == dtype) return x;
   Tensor y = empty("to", x.shape(), dtype);
   launch([&] { copy_values(y.any_view(), x.any_view()); });

@@ -56,6 +56,7 @@ struct DiagonalBackwardNode final : Node {
 }  // namespace
 
 Tensor diagonal(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
+  check_defined("diagonal", "x", x);
   const TwoDims dims = two_dims("diagonal", x.shape(), dim0, dim1);
   return record<DiagonalNode>(diagonal_of(x, dims), {&x},
                               [&](DiagonalNode& node) { node.dims = dims; });
@@ -63,6 +64,7 @@ Tensor diagonal(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
 
 Tensor diagonal_backward(const Tensor& g, const Shape& shape, std::int64_t dim0,
                          std::int64_t dim1) {
+  check_defined("diagonal_backward", "g", g);
   const TwoDims dims = two_dims("diagonal_backward", shape, dim0, dim1);
   Tensor y = filled("diagonal_backward", shape, g.dtype(), 0);
   const Tensor target = diagonal_of(y, dims);

@@ -26,6 +26,7 @@ struct ContiguousNode final : Node {
 
 template <class NodeType>
 Tensor row_major_copy(const char* operation, const Tensor& x) {
+  check_defined(operation, "x", x);
   Tensor y = empty(operation, x.shape(), x.dtype());
   launch([&] { kernels::copy(y.any_view(), x.any_view()); });
   return record<NodeType>(y, {&x}, [](NodeType&) {});
@@ -80,8 +81,10 @@ void check_joinable(const char* operation, const std::vector<Tensor>& tensors,
   }
 }
 
-void check_not_empty(const char* operation, const std::vector<Tensor>& tensors) {
+void check_all_defined(const char* operation, const std::vector<Tensor>& tensors) {
   if (tensors.empty()) throw ValueError(operation, "the list of tensors is empty");
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    check_defined(operation, operand_name(i), tensors[i]);
 }
 
 std::vector<const Tensor*> pointers(const std::vector<Tensor>& tensors) {
@@ -156,11 +159,11 @@ View reversed(View x, const Dims& dims) {
 Tensor clone(const Tensor& x) { return row_major_copy<CloneNode>("clone", x); }
 
 Tensor contiguous(const Tensor& x) {
-  return x.is_contiguous() ? x : row_major_copy<ContiguousNode>("contiguous", x);
+  return x.defined() && x.is_contiguous() ? x : row_major_copy<ContiguousNode>("contiguous", x);
 }
 
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
-  check_not_empty("cat", tensors);
+  check_all_defined("cat", tensors);
   const Tensor& first = tensors.front();
   if (first.rank() == 0)
     throw ShapeError("cat", "tensors[0] " + describe(first) + " has no dim to join along");
@@ -180,7 +183,7 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
-  check_not_empty("stack", tensors);
+  check_all_defined("stack", tensors);
   const Tensor& first = tensors.front();
   const std::int64_t d = normalize_dim("stack", dim, first.rank() + 1);
   check_joinable("stack", tensors, -1);
@@ -200,13 +203,13 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats) {
+  check_computes("repeat", "x", x);
   if (repeats.rank() < x.rank())
     throw ShapeError("repeat", "x " + describe(x) + " by repeats " + to_string(repeats) +
                                    ": a number for each dim must be given");
   for (const std::int64_t count : repeats)
     if (count < 0)
       throw ValueError("repeat", "repeats " + to_string(repeats) + ": a number is negative");
-  check_computes("repeat", "x", x);
   const Tiling tiling = tiling_of(x.shape(), repeats);
   check_shape("repeat", tiling.tiles, size_of(x.dtype()));
   Shape shape = repeats;

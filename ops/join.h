@@ -1,5 +1,6 @@
 // Copies, and joining of tensors. Results are row-major with a storage of their own (but for
-// contiguous(), which may return x); any dtype, any layout. IndexError when a dim is out of range.
+// contiguous(), which may return x); any layout, and any dtype, but that only clone and contiguous
+// take bf16 and f16 (else DTypeError). IndexError when a dim is out of range.
 #pragma once
 
 #include <tapehead/core/tensor.h>

@@ -79,7 +79,7 @@ struct NormNode final : Node {
     const bool dbias = inputs().size() > 2 && wanted[2];
     if (!wanted[0] && !dweight) return {Tensor(), Tensor(), sum_to(g, parameter_shape())};
     if (Tape::recording()) return composed(g, wanted[0], dweight, dbias);
-    return fused(std::move(g), wanted[0], dweight || dbias);
+    return fused(std::move(g), wanted[0], dweight, dbias);
   }
 
   std::vector<Graph::Attribute> attributes() const override {
@@ -105,7 +105,8 @@ struct NormNode final : Node {
     return {dx, dweight, dbias};
   }
 
-  Grads fused(Tensor g, bool want_x, bool want_sums) {
+  Grads fused(Tensor g, bool want_x, bool want_weight, bool want_bias) {
+    const bool want_sums = want_weight || want_bias;
     const DType dtype = g.dtype();
     const Shape shape = parameter_shape();
     const std::int64_t n = numel(shape), rows = n == 0 ? 0 : g.numel() / n;
@@ -113,9 +114,9 @@ struct NormNode final : Node {
     const Tensor upstream = contiguous(std::exchange(g, Tensor()));
     Tensor dx, dweight, dbias, weight_parts, bias_parts;
     if (want_x) dx = donate_or_empty(operation(), upstream, upstream.shape(), dtype);
+    if (want_weight) dweight = empty(operation(), shape, dtype);
+    if (want_bias) dbias = empty(operation(), shape, dtype);
     if (want_sums) {
-      dweight = empty(operation(), shape, dtype);
-      dbias = empty(operation(), shape, dtype);
       weight_parts = empty(operation(), {chunks, n}, DType::f64);
       bias_parts = empty(operation(), {chunks, n}, DType::f64);
     }
@@ -133,9 +134,8 @@ struct NormNode final : Node {
       args.rows = rows;
       args.n = n;
       kernels::norm_backward(dtype, args);
-      if (!want_sums) return;
-      kernels::sum(weight_parts.view(), detail::view_as(dweight, {1, n}));
-      kernels::sum(bias_parts.view(), detail::view_as(dbias, {1, n}));
+      if (want_weight) kernels::sum(weight_parts.view(), detail::view_as(dweight, {1, n}));
+      if (want_bias) kernels::sum(bias_parts.view(), detail::view_as(dbias, {1, n}));
     });
     return {dx, dweight, dbias};
   }

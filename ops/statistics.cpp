@@ -84,7 +84,9 @@ Tensor spread_of(const char* operation, const Tensor& x, const Dims& over, doubl
   Tensor center = empty(operation, dims.kept, DType::f64);
   Tensor y = empty(operation, dims.result, x.dtype());
   launch([&] {
-    kernels::sum(x.view(), center.view(), static_cast<double>(dims.count));
+    const auto count = static_cast<double>(dims.count);
+    kernels::sum(x.view(), center.view(), count);
+    if (x.dtype() == DType::f64) kernels::refine_mean(x.view(), center.view(), count);
     kernels::variance(x.view(), center.view(), view_as(y, dims.kept),
                       degrees_of_freedom(dims.count, correction), NodeType::root);
   });

@@ -154,10 +154,12 @@ Shape expanded_shape(const Tensor& x, const Shape& shape) {
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
+  check_defined("reshape", "x", x);
   return reshaped<ReshapeNode>("reshape", x, completed_shape(x, shape));
 }
 
 Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
+  check_defined("flatten", "x", x);
   const std::int64_t start = normalize_dim("flatten", start_dim, x.rank());
   const std::int64_t end = normalize_dim("flatten", end_dim, x.rank());
   if (start > end)
@@ -173,6 +175,7 @@ Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
 }
 
 Tensor squeeze(const Tensor& x, std::optional<std::int64_t> dim) {
+  check_defined("squeeze", "x", x);
   const std::int64_t only = dim ? normalize_dim("squeeze", *dim, x.rank()) : -1;
   Shape shape;
   for (std::int64_t i = 0; i < x.rank(); ++i) {
@@ -183,12 +186,14 @@ Tensor squeeze(const Tensor& x, std::optional<std::int64_t> dim) {
 }
 
 Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
+  check_defined("unsqueeze", "x", x);
   Shape shape = x.shape();
   shape.insert(normalize_dim("unsqueeze", dim, x.rank() + 1), 1);
   return reshaped<UnsqueezeNode>("unsqueeze", x, shape);
 }
 
 Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
+  check_defined("transpose", "x", x);
   const std::int64_t a = normalize_dim("transpose", dim0, x.rank());
   const std::int64_t b = normalize_dim("transpose", dim1, x.rank());
   Shape shape = x.shape();
@@ -205,6 +210,7 @@ Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
 }
 
 Tensor permute(const Tensor& x, const Dims& dims) {
+  check_defined("permute", "x", x);
   if (dims.rank() != x.rank())
     throw ShapeError("permute", "x " + describe(x) + " by dims " + to_string(dims) +
                                     ": each dim of x must be given once");
@@ -220,6 +226,7 @@ Tensor permute(const Tensor& x, const Dims& dims) {
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
+  check_defined("expand", "x", x);
   const Shape to = expanded_shape(x, shape);
   const Strides strides = expanded_strides(x.shape(), x.strides(), to);
   return record<ExpandNode>(alias(x, to, strides, x.offset()), {&x}, [](ExpandNode&) {});

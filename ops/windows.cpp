@@ -89,6 +89,7 @@ struct SliceBackwardNode final : Node {
 
 // A dim of a tensor that has dims at all.
 std::int64_t dim_of(const char* operation, const Tensor& x, std::int64_t dim) {
+  check_defined(operation, "x", x);
   if (x.rank() == 0)
     throw ShapeError(operation, "x " + describe(x) + " has no dim to take a part of");
   return normalize_dim(operation, dim, x.rank());
@@ -200,10 +201,12 @@ Tensor slice_backward(const Tensor& g, const Shape& shape, std::int64_t dim, std
                       std::int64_t step) {
   const std::int64_t d = dim_of("slice_backward", g, dim);
   const Window window{d, start, g.shape()[d], step};
-  const std::int64_t last = start + (window.length - 1) * step;
   Shape fitting = shape;
   if (shape.rank() == g.rank()) fitting[d] = window.length;
-  if (fitting != g.shape() || start < 0 || step < 1 || (window.length > 0 && last >= shape[d]))
+  const bool fits = fitting == g.shape() && start >= 0 && step >= 1 &&
+                    (window.length == 0 ||
+                     (start < shape[d] && window.length - 1 <= (shape[d] - 1 - start) / step));
+  if (!fits)
     throw ShapeError("slice_backward", "g " + describe(g) + " does not fit into " +
                                            to_string(shape) + " along dim " + std::to_string(d) +
                                            " from " + std::to_string(start) + " in steps of " +

@@ -26,6 +26,8 @@
 #include <tapehead/ops/softmax.h>
 #include <tapehead/ops/views.h>
 
+#include <set>
+
 using namespace tapehead;
 using namespace tapehead::tests;
 
@@ -193,6 +195,24 @@ bool is_about_values(const WrongCall& wrong) {
   return wrong.kind == ErrorKind::index && !thrown_by(wrong.call);
 }
 
+// The row's operation, and those that it records: add with a number is add_scalar in graphs.
+std::set<std::string> names_of(const OperationCase& row) {
+  Tape tape;
+  row.call(make_leaves(row, shape_variations(row).front()));
+  std::set<std::string> names{row.operation()};
+  for (const Graph::Node& node : tape.graph().nodes) names.insert(node.operation);
+  return names;
+}
+
+// Operands that an undefined tensor stands for as "none".
+bool may_be_left_out(const OperationCase& row, std::size_t k) {
+  const std::string operation = row.operation();
+  if (operation == "linear" || operation == "cross_entropy" || operation == "nll_loss")
+    return k == 2;
+  if (operation == "layer_norm" || operation == "rms_norm") return k >= 1;
+  return operation == "fused_attention" && k >= 3;
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -208,6 +228,27 @@ TEST_CASE(
     const DryRun dry;
     check_is(wrong);
   }
+}
+
+TEST_CASE("an undefined operand of any operation is a ValueError that names the operation") {
+  for (const OperationCase& row : operation_cases())
+    for (std::size_t k = 0; k < row.inputs().size(); ++k) {
+      CAPTURE(row.name());
+      CAPTURE(k);
+      std::vector<Tensor> inputs = make_inputs(row, shape_variations(row).front());
+      inputs[k] = Tensor();
+      const auto call = [&] { row.call(inputs); };
+      const auto thrown = thrown_by(call);
+      CHECK(thrown.has_value() != may_be_left_out(row, k));
+      if (!thrown) continue;
+      CHECK_MESSAGE(thrown->kind == ErrorKind::value, thrown->text);
+      CHECK_MESSAGE(names_of(row).contains(thrown->text.substr(0, thrown->text.find(':'))),
+                    thrown->text);
+      CHECK_MESSAGE(thrown->text.find("undefined") != std::string::npos, thrown->text);
+      Tape tape;
+      CHECK(thrown_by(call).has_value());
+      CHECK(tape.size() == 0);
+    }
 }
 
 TEST_CASE("every kind of error has a name") {

@@ -155,6 +155,21 @@ TEST_CASE("The second derivative of std and norm at 0 is 0, not NaN") {
   }
 }
 
+TEST_CASE(
+    "EDGE-3: the deviation of equal values is 0 with gradient 0, though their mean is rounded") {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const double value : {0.1, -1e-300, 12345.678, 1e15 / 3})
+      for (const std::int64_t count : {3, 7, 1000}) {
+        CAPTURE(value);
+        CAPTURE(count);
+        const Tensor x = parameter(full({count}, value, dtype));
+        Tape tape;
+        const Tensor y = tapehead::std(x);
+        CHECK(y.item() == 0);
+        CHECK(equal(tape.gradient(y, {x})[x], zeros({count}, dtype)));
+      }
+}
+
 TEST_CASE("EDGE-5: the gradient of a product never divides by the input") {
   const auto f = [](const Tensor& x) { return prod(x, 0); };
   CHECK(gradient_of(f, f64({2, 0, 3, 4})) == Values{0, 24, 0, 0});

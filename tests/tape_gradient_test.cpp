@@ -202,6 +202,18 @@ TEST_CASE("a rule that returns no gradient, or one of another shape or dtype, is
                }));
 }
 
+TEST_CASE("a rule that returns more gradients than there are inputs is named") {
+  struct TwoForOne final : Node {
+    TwoForOne() : Node("two_for_one") {}
+    Grads backward(Tensor g, const Wanted&) override { return {g, g}; }
+  };
+  const Tensor x = parameter(ones({2}));
+  Tape tape;
+  const Tensor y = record<TwoForOne>(ones({2}), {&x}, [](TwoForOne&) {});
+  check_throws(ErrorKind::state, {"two_for_one", "gradient of input 1", "1 inputs"},
+               [&] { tape.gradient(y, {x}, ones({2})); });
+}
+
 TEST_CASE("errors of a rule carry the module path of the operation that it differentiates") {
   const Tensor x = leaf(3);
   Tape tape;

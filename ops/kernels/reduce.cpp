@@ -41,6 +41,13 @@ struct SquaredDeviation : Sum<T> {
 };
 
 template <class T>
+struct Deviation : Sum<T> {
+  using Parameter = double;
+  static TAPEHEAD_INLINE double term(T x, double mean) { return static_cast<double>(x) - mean; }
+  static double parameter(double mean) { return mean; }
+};
+
+template <class T>
 struct ExpSum : Sum<T> {
   using Parameter = T;
   static TAPEHEAD_INLINE double term(T x, T max) { return static_cast<double>(exp(x - max)); }
@@ -125,6 +132,14 @@ void all(const View& x, const View& y) {
 
 void norm2(const View& x, const View& y) {
   reduce_floating<SumOfSquares>(x, y, [](double acc, Nothing) { return std::sqrt(acc); });
+}
+
+void refine_mean(const View& x, const View& mean, double count) {
+  visit_floating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    reduce<Deviation<T>, T, double>(x, mean, mean.as<const double>(),
+                                    [=](double acc, double old) { return old + acc / count; });
+  });
 }
 
 void variance(const View& x, const View& mean, const View& y, double divisor, bool root) {

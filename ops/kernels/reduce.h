@@ -19,6 +19,9 @@ void any(const View& x, const View& y);
 void all(const View& x, const View& y);
 /// y = sqrt(sum(x^2)).
 void norm2(const View& x, const View& y);
+/// mean = mean + sum(x - mean) / count, f64: takes back what rounding did to a mean of f64 values,
+/// so that the mean of equal values is their value.
+void refine_mean(const View& x, const View& mean, double count);
 /// y = sum((x - mean)^2) / divisor, or its root. `mean` (f64) has y's layout.
 void variance(const View& x, const View& mean, const View& y, double divisor, bool root);
 /// y = y + log(sum(exp(x - y))), where y holds amax(x) at first; -inf over nothing.
