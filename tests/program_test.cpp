@@ -357,12 +357,62 @@ TEST_CASE("sizes that cannot be are refused with one line, and nothing is writte
   refused("--heads", "5", "--dim 128: it must be a multiple of --heads 5");
   refused("--dtype", "f16", "--dtype f16");
   refused("--threads", "-1", "--threads -1");
-  refused("--lr", "nan", "--lr");
+  refused("--threads", "4294967297", "--threads 4294967297: it must be 0 to 1024");
+  refused("--minutes", "1e300", "--minutes 1e+300: it must be at most 1e+09");
   refused("--context", "99999999", "--context 99999999");
   refused("--colour", "red", "--colour");
   check_refused(folder, train(text, out, {"--steps", "3", "--minutes", "1"}), "--minutes");
   check_refused(folder, {}, "subcommand");
   CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE(
+    "sizes that need more memory than there is are refused with the bytes, before any is taken") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const auto refused = [&](const Arguments& more, const std::string& what) {
+    Arguments all = {"train", "--text", text, "--out", out};
+    all.insert(all.end(), more.begin(), more.end());
+    check_refused(folder, all, what);
+  };
+  refused({"--batch", "100000000000"}, "--batch 100000000000: a step needs at least ");
+  refused({"--layers", "1000000000000"},
+          "--layers 1000000000000 --dim 128 --context 128 --batch 8");
+  refused({"--layers", "9223372036854775807"}, " 9,223,372,036,854,775,807 (8.00 EiB), and this ");
+  refused({"--dim", "10000000"}, "a step needs at least ");
+  refused({"--dim", "1000000000"}, "--dim 1000000000 --context 128 --batch 8: uniform: shape ");
+  refused({"--dim", "9223372036854775804"}, "63 bits");
+  refused({"--batch", "9223372036854775807"}, "63 bits");
+  CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("numbers that their options cannot hold are refused, not bent") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const auto refused = [&](const std::string& command, const std::string& option,
+                           const Arguments& values) {
+    for (const std::string& value : values)
+      check_refused(folder, {command, option, value}, option + ": " + value + " is not a ");
+  };
+  for (const std::string option : {"--lr", "--minutes"})
+    refused("train", option, {"nan", "-inf", "inf", "1e400", "0x10", "1,5", "", "1e-400"});
+  refused("sample", "--temperature", {"nan", "inf", "1e400"});
+  for (const std::string option :
+       {"--layers", "--heads", "--dim", "--context", "--batch", "--steps", "--threads"})
+    refused("train", option, {"9223372036854775808", "1e12", "2.5", "010x", "0x10"});
+  for (const std::string option : {"--tokens", "--top-k"})
+    refused("sample", option, {"9223372036854775808", "-9223372036854775809"});
+  for (const std::string command : {"train", "sample"})
+    refused(command, "--seed", {"18446744073709551616", "-1"});
+  check_refused(folder, {"graph", "peak", "step.json", "--limit", "-1"}, "--limit: -1 is not a ");
+  const Arguments largest = {"--steps", "1", "--seed", "18446744073709551615"};
+  CHECK(run(folder, train(text, out, largest)).exit_code == 0);
+  CHECK(run(folder, {"train", "--resume", "--out", out, "--seed", "18446744073709551615"})
+            .exit_code == 0);
+  check_refused(folder, {"train", "--resume", "--out", out, "--seed", "18446744073709551614"},
+                "--seed 18446744073709551614: the run in");
+  CHECK(run(folder, train(text, folder / "b", {"--steps", "010"})).exit_code == 0);
+  CHECK(losses(folder / "b").size() == 10);
 }
 
 TEST_CASE("an output folder that cannot be written to is refused, and what is there stays") {
