@@ -307,6 +307,46 @@ TEST_CASE("a resumed run keeps its options, its text, and its files") {
             .exit_code == 0);
 }
 
+TEST_CASE("two runs do not write to one folder at the same time") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const Folder of_the_other;
+  Process other(of_the_other, train(text, out, {"--steps", "1000000"}));
+  wait_for(out + "/graph.json");
+  const std::string owner = "run: another run is writing there (process ";
+  check_refused(folder, train(text, out, {"--steps", "3"}), owner);
+  check_refused(folder, resume(out), owner);
+  CHECK(run(folder, train(text, folder / "elsewhere", {"--steps", "3"})).exit_code == 0);
+  other.send(SIGINT);
+  CHECK(other.wait() == 0);
+  CHECK(losses(out).size() > 3);
+  CHECK(run(folder, train(text, out, {"--steps", "3"})).exit_code == 0);
+  CHECK(losses(out).size() == 3);
+}
+
+TEST_CASE("what a killed run was writing is removed by the next run, and nothing else") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "3"})).exit_code == 0);
+  const auto files = [&] {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(out)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  const std::vector<std::string> clean = files();
+  CHECK(clean == std::vector<std::string>{".lock", "checkpoint.safetensors", "graph.json",
+                                          "losses.csv", "model.safetensors"});
+  for (const std::string& name : clean) folder.write("run/" + name + ".tmp-4194303-7", "half");
+  folder.write("run/notes.csv.tmp-1-0", "of the user");
+  check_refused(folder, train(folder / "missing.txt", out), "missing.txt");
+  CHECK(files().size() == 2 * clean.size() + 1);
+  REQUIRE(run(folder, resume(out)).exit_code == 0);
+  CHECK(files() == std::vector<std::string>{".lock", ".lock.tmp-4194303-7",
+                                            "checkpoint.safetensors", "graph.json", "losses.csv",
+                                            "model.safetensors", "notes.csv.tmp-1-0"});
+}
+
 // ---- the lecture --------------------------------------------------------------------------------
 
 TEST_CASE("the program prints the lecture's figures, one group or in JSON, and refuses others") {
@@ -556,7 +596,7 @@ TEST_CASE("with stdout closed nothing that is printed finds its way into a file"
     CHECK(run(folder, train(text, folder / name, {"--steps", "3"}),
               name == "a" ? Stdout::file : Stdout::closed)
               .exit_code == (name == "a" ? 0 : 2));
-  for (const std::string file : {"/losses.csv", "/model.safetensors", "/graph.json"})
+  for (const std::string file : {"/losses.csv", "/model.safetensors", "/graph.json", "/.lock"})
     CHECK(content(folder / ("a" + file)) == content(folder / ("b" + file)));
 }
 
@@ -569,4 +609,15 @@ TEST_CASE(
   CHECK(ended.err.empty());
   check_refused(folder, lecture, "tapehead: stdout: output was lost: Broken pipe",
                 Stdout::unread_pipe_without_signal);
+}
+
+TEST_CASE("a device is not replaced by a file") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "1"})).exit_code == 0);
+  const std::string device = folder / "device";
+  fs::create_symlink("/dev/full", device);
+  check_refused(folder, {"graph", "dot", out + "/graph.json", "-o", device},
+                "device: is no regular file, and will not be replaced");
+  CHECK(fs::is_symlink(device));
 }
