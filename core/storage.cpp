@@ -1,9 +1,11 @@
 #include <tapehead/core/dry_run.h>
+#include <tapehead/core/error.h>
 #include <tapehead/core/ledger.h>
 #include <tapehead/core/storage.h>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <mutex>
 #include <unordered_set>
 #include <vector>
@@ -44,6 +46,15 @@ void unlist_large(const Storage* storage) {
   large.all.erase(storage);
 }
 
+void plan(MemoryAccount& account, const char* operation, const Shape& shape, std::int64_t bytes) {
+  if (bytes > std::numeric_limits<std::int64_t>::max() - account.live())
+    throw OutOfMemoryError(operation, "shape " + to_string(shape) + ": its " +
+                                          std::to_string(bytes) + " bytes and the " +
+                                          std::to_string(account.live()) +
+                                          " that are live do not fit in 63 bits");
+  account.add(bytes);
+}
+
 }  // namespace
 
 std::string_view to_string(Category category) {
@@ -67,7 +78,7 @@ Storage::Storage(const char* operation, const Shape& shape, DType dtype, Categor
   detail::count_allocation(operation);
   if (DryRun::active()) {
     dry_account_ = DryRun::shared_account();
-    dry_account_->add(static_cast<std::int64_t>(bytes_));
+    plan(*dry_account_, operation, shape, static_cast<std::int64_t>(bytes_));
   } else if (bytes_ == 0) {
     block_ = {no_elements.data(), 0};
   } else {

@@ -12,15 +12,19 @@
 namespace tapehead::nn {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr const char* mark = ".tmp-";  // of temporary files, after the name of the target
+
 std::string system_message(int code) { return std::generic_category().message(code); }
 
 // A new file beside `path`, under a name that nobody else has: the process and a count. A name left
 // over by a process that died is passed over.
-int create_beside(const std::filesystem::path& path, std::string& name) {
+int create_beside(const fs::path& path, std::string& name) {
   static std::atomic<std::uint64_t> count{0};
   int descriptor;
   do {
-    name = path.string() + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
+    name = path.string() + mark + std::to_string(getpid()) + "-" + std::to_string(count++);
     descriptor = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor < 0 && errno == EEXIST);
   return descriptor;
@@ -28,8 +32,8 @@ int create_beside(const std::filesystem::path& path, std::string& name) {
 
 // A rename is on the disk only when the folder is. Some file systems refuse to synchronise a
 // folder; the file's own bytes are safe by then, so that is no error.
-void synchronise_folder(const std::filesystem::path& file) {
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+void synchronise_folder(const fs::path& file) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
   fsync(descriptor);
@@ -38,8 +42,12 @@ void synchronise_folder(const std::filesystem::path& file) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string_view operation, std::filesystem::path path)
+AtomicFile::AtomicFile(std::string_view operation, fs::path path)
     : operation_(operation), path_(std::move(path)) {
+  std::error_code ignored;
+  const fs::file_status there = fs::status(path_, ignored);
+  if (fs::exists(there) && !fs::is_regular_file(there))
+    throw IoError(operation_, path_.string() + ": is no regular file, and will not be replaced");
   descriptor_ = create_beside(path_, temporary_);
   if (descriptor_ < 0) fail("cannot be created");
 }
@@ -75,7 +83,15 @@ void AtomicFile::commit() {
   synchronise_folder(path_);
 }
 
-std::string read_file(std::string_view operation, const std::filesystem::path& path) {
+void remove_leftovers(const fs::path& path) {
+  const std::string beginning = path.filename().string() + mark;
+  std::error_code ignored;
+  fs::directory_iterator entries(path.has_parent_path() ? path.parent_path() : ".", ignored);
+  for (; entries != fs::directory_iterator(); entries.increment(ignored))
+    if (entries->path().filename().string().starts_with(beginning)) unlink(entries->path().c_str());
+}
+
+std::string read_file(std::string_view operation, const fs::path& path) {
   const auto fail = [&](int code) {
     throw IoError(operation, path.string() + ": cannot be read: " + system_message(code));
   };

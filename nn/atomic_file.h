@@ -14,7 +14,8 @@ namespace tapehead::nn {
 class AtomicFile {
  public:
   /// Opens a temporary file beside `path` (whose folder exists). IoError names the path and what
-  /// the system said; `operation` opens the text, in this and the other calls.
+  /// the system said; `operation` opens the text, in this and the other calls. What is there and is
+  /// no regular file, a device for one, is not replaced: IoError.
   AtomicFile(std::string_view operation, std::filesystem::path path);
   /// Removes the temporary file unless commit() was called.
   ~AtomicFile();
@@ -37,6 +38,10 @@ class AtomicFile {
   int descriptor_ = -1;
   bool committed_ = false;
 };
+
+/// Removes temporary files that writers of `path` left behind when they were killed. Only where
+/// nobody else is writing it.
+void remove_leftovers(const std::filesystem::path& path);
 
 /// The whole of a file. IoError when it cannot be read.
 std::string read_file(std::string_view operation, const std::filesystem::path& path);

@@ -112,6 +112,16 @@ TEST_CASE("dry runs nest, each with an account of its own, and belong to their t
   CHECK(memory_stats().live == 80);
 }
 
+TEST_CASE("bytes that do not fit in 63 bits together are an error of the dry run, not a wrong sum") {
+  const DryRun dry;
+  const Shape half{std::int64_t{1} << 59};
+  const Tensor x = empty("x", half, DType::f64);
+  check_throws(ErrorKind::out_of_memory,
+               {"y", "shape (576460752303423488)", "4611686018427387904 bytes", "63 bits"},
+               [&] { empty("y", half, DType::f64); });
+  CHECK(memory_stats().live == std::int64_t{1} << 62);
+}
+
 TEST_CASE("dry tensors may outlive their run, and are booked off its account") {
   const std::int64_t before = memory_stats().live;
   Tensor x;

@@ -39,12 +39,14 @@ struct Folder : tests::Folder {
 
 std::string content(const std::string& path) { return nn::read_file("test", path); }
 
+enum class Stdout { file, full_disk, closed, unread_pipe, unread_pipe_without_signal };
+
 /// A process of the program that was started; its output goes to files.
 class Process {
  public:
-  Process(const Folder& folder, const Arguments& arguments)
+  Process(const Folder& folder, const Arguments& arguments, Stdout stdout_is = Stdout::file)
       : out_(folder / "stdout.txt"), err_(folder / "stderr.txt"), id_(fork()) {
-    if (id_ == 0) exec(arguments);
+    if (id_ == 0) exec(arguments, stdout_is);
   }
   ~Process() {
     if (id_ > 0) {
@@ -55,7 +57,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  void signal(int number) const { kill(id_, number); }
+  void send(int number) const { kill(id_, number); }
   /// The exit code, or minus the signal that ended it.
   int wait() {
     int status = 0;
@@ -71,9 +73,21 @@ class Process {
   static void redirect(const std::string& path, int descriptor) {
     if (dup2(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), descriptor) < 0) _exit(126);
   }
-  [[noreturn]] void exec(const Arguments& arguments) const {
+  // After stderr's file was opened, which would take the number of a closed stdout.
+  void redirect_stdout(Stdout to) const {
     redirect(out_, STDOUT_FILENO);
+    if (to == Stdout::full_disk) redirect("/dev/full", STDOUT_FILENO);
+    if (to == Stdout::closed) close(STDOUT_FILENO);
+    if (to != Stdout::unread_pipe && to != Stdout::unread_pipe_without_signal) return;
+    signal(SIGPIPE, to == Stdout::unread_pipe ? SIG_DFL : SIG_IGN);
+    int ends[2];
+    if (pipe(ends) != 0 || dup2(ends[1], STDOUT_FILENO) < 0) _exit(126);
+    close(ends[0]);
+    close(ends[1]);
+  }
+  [[noreturn]] void exec(const Arguments& arguments, Stdout stdout_is) const {
     redirect(err_, STDERR_FILENO);
+    redirect_stdout(stdout_is);
     // Threads that spin while they wait would slow down the tests that run beside this one.
     setenv("OMP_WAIT_POLICY", "passive", 1);
     std::vector<char*> words = {const_cast<char*>(TAPEHEAD_PROGRAM)};
@@ -92,8 +106,8 @@ struct Finished {
   std::string out, err;
 };
 
-Finished run(const Folder& folder, const Arguments& arguments) {
-  Process process(folder, arguments);
+Finished run(const Folder& folder, const Arguments& arguments, Stdout stdout_is = Stdout::file) {
+  Process process(folder, arguments, stdout_is);
   const int exit_code = process.wait();
   return {exit_code, process.out(), process.err()};
 }
@@ -138,9 +152,10 @@ void wait_for(const std::string& path) {
   REQUIRE(fs::exists(path));
 }
 
-// Bad input: exit code 2, nothing on stdout's end that looks like success, one line on stderr.
-void check_refused(const Folder& folder, const Arguments& arguments, const std::string& what) {
-  const Finished finished = run(folder, arguments);
+// Bad input, or lost output: exit code 2, one line on stderr.
+void check_refused(const Folder& folder, const Arguments& arguments, const std::string& what,
+                   Stdout stdout_is = Stdout::file) {
+  const Finished finished = run(folder, arguments, stdout_is);
   INFO(what, ": ", finished.err);
   CHECK(finished.exit_code == 2);
   CHECK(contains(finished.err, what));
@@ -224,7 +239,7 @@ TEST_CASE("a run that was interrupted goes on bit for bit") {
     const std::string out = folder / ("stopped" + std::to_string(number));
     Process process(folder, train(text, out, steps));
     wait_for(out + "/graph.json");
-    process.signal(number);
+    process.send(number);
     CHECK(process.wait() == 0);
     CHECK(process.err().empty());
     REQUIRE(contains(process.out(), "interrupted: saved after step "));
@@ -246,7 +261,7 @@ TEST_CASE("a run that was killed leaves a whole checkpoint and goes on bit for b
   {
     Process process(folder, train(text, out, {"--steps", "200"}));
     wait_for(out + "/graph.json");
-    process.signal(SIGKILL);
+    process.send(SIGKILL);
     CHECK(process.wait() == -SIGKILL);
   }
   CHECK(run(folder, resume(out)).exit_code == 0);
@@ -290,6 +305,46 @@ TEST_CASE("a resumed run keeps its options, its text, and its files") {
   CHECK(content(out + "/checkpoint.safetensors") == before);
   CHECK(run(folder, with({"--dim", "16", "--text", folder.write("moved.txt", sample_text())}))
             .exit_code == 0);
+}
+
+TEST_CASE("two runs do not write to one folder at the same time") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const Folder of_the_other;
+  Process other(of_the_other, train(text, out, {"--steps", "1000000"}));
+  wait_for(out + "/graph.json");
+  const std::string owner = "run: another run is writing there (process ";
+  check_refused(folder, train(text, out, {"--steps", "3"}), owner);
+  check_refused(folder, resume(out), owner);
+  CHECK(run(folder, train(text, folder / "elsewhere", {"--steps", "3"})).exit_code == 0);
+  other.send(SIGINT);
+  CHECK(other.wait() == 0);
+  CHECK(losses(out).size() > 3);
+  CHECK(run(folder, train(text, out, {"--steps", "3"})).exit_code == 0);
+  CHECK(losses(out).size() == 3);
+}
+
+TEST_CASE("what a killed run was writing is removed by the next run, and nothing else") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "3"})).exit_code == 0);
+  const auto files = [&] {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(out)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  const std::vector<std::string> clean = files();
+  CHECK(clean == std::vector<std::string>{".lock", "checkpoint.safetensors", "graph.json",
+                                          "losses.csv", "model.safetensors"});
+  for (const std::string& name : clean) folder.write("run/" + name + ".tmp-4194303-7", "half");
+  folder.write("run/notes.csv.tmp-1-0", "of the user");
+  check_refused(folder, train(folder / "missing.txt", out), "missing.txt");
+  CHECK(files().size() == 2 * clean.size() + 1);
+  REQUIRE(run(folder, resume(out)).exit_code == 0);
+  CHECK(files() == std::vector<std::string>{".lock", ".lock.tmp-4194303-7",
+                                            "checkpoint.safetensors", "graph.json", "losses.csv",
+                                            "model.safetensors", "notes.csv.tmp-1-0"});
 }
 
 // ---- the lecture --------------------------------------------------------------------------------
@@ -342,12 +397,62 @@ TEST_CASE("sizes that cannot be are refused with one line, and nothing is writte
   refused("--heads", "5", "--dim 128: it must be a multiple of --heads 5");
   refused("--dtype", "f16", "--dtype f16");
   refused("--threads", "-1", "--threads -1");
-  refused("--lr", "nan", "--lr");
+  refused("--threads", "4294967297", "--threads 4294967297: it must be 0 to 1024");
+  refused("--minutes", "1e300", "--minutes 1e+300: it must be at most 1e+09");
   refused("--context", "99999999", "--context 99999999");
   refused("--colour", "red", "--colour");
   check_refused(folder, train(text, out, {"--steps", "3", "--minutes", "1"}), "--minutes");
   check_refused(folder, {}, "subcommand");
   CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE(
+    "sizes that need more memory than there is are refused with the bytes, before any is taken") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const auto refused = [&](const Arguments& more, const std::string& what) {
+    Arguments all = {"train", "--text", text, "--out", out};
+    all.insert(all.end(), more.begin(), more.end());
+    check_refused(folder, all, what);
+  };
+  refused({"--batch", "100000000000"}, "--batch 100000000000: a step needs at least ");
+  refused({"--layers", "1000000000000"},
+          "--layers 1000000000000 --dim 128 --context 128 --batch 8");
+  refused({"--layers", "9223372036854775807"}, " 9,223,372,036,854,775,807 (8.00 EiB), and this ");
+  refused({"--dim", "10000000"}, "a step needs at least ");
+  refused({"--dim", "1000000000"}, "--dim 1000000000 --context 128 --batch 8: uniform: shape ");
+  refused({"--dim", "9223372036854775804"}, "63 bits");
+  refused({"--batch", "9223372036854775807"}, "63 bits");
+  CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("numbers that their options cannot hold are refused, not bent") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const auto refused = [&](const std::string& command, const std::string& option,
+                           const Arguments& values) {
+    for (const std::string& value : values)
+      check_refused(folder, {command, option, value}, option + ": " + value + " is not a ");
+  };
+  for (const std::string option : {"--lr", "--minutes"})
+    refused("train", option, {"nan", "-inf", "inf", "1e400", "0x10", "1,5", "", "1e-400"});
+  refused("sample", "--temperature", {"nan", "inf", "1e400"});
+  for (const std::string option :
+       {"--layers", "--heads", "--dim", "--context", "--batch", "--steps", "--threads"})
+    refused("train", option, {"9223372036854775808", "1e12", "2.5", "010x", "0x10"});
+  for (const std::string option : {"--tokens", "--top-k"})
+    refused("sample", option, {"9223372036854775808", "-9223372036854775809"});
+  for (const std::string command : {"train", "sample"})
+    refused(command, "--seed", {"18446744073709551616", "-1"});
+  check_refused(folder, {"graph", "peak", "step.json", "--limit", "-1"}, "--limit: -1 is not a ");
+  const Arguments largest = {"--steps", "1", "--seed", "18446744073709551615"};
+  CHECK(run(folder, train(text, out, largest)).exit_code == 0);
+  CHECK(run(folder, {"train", "--resume", "--out", out, "--seed", "18446744073709551615"})
+            .exit_code == 0);
+  check_refused(folder, {"train", "--resume", "--out", out, "--seed", "18446744073709551614"},
+                "--seed 18446744073709551614: the run in");
+  CHECK(run(folder, train(text, folder / "b", {"--steps", "010"})).exit_code == 0);
+  CHECK(losses(folder / "b").size() == 10);
 }
 
 TEST_CASE("an output folder that cannot be written to is refused, and what is there stays") {
@@ -431,4 +536,88 @@ TEST_CASE("help answers on stdout with exit code 0 and shows an example") {
     CHECK(contains(finished.out, "Example: tapehead " + command));
   }
   CHECK(run(folder, {"--help"}).exit_code == 0);
+}
+
+// ---- stdout -------------------------------------------------------------------------------------
+
+namespace {
+
+// Every command, with a run in the folder for those that need one.
+std::vector<Arguments> every_command(const Folder& folder) {
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "3"})).exit_code == 0);
+  const std::string cases = std::string(TAPEHEAD_SOURCE_DIR) + "/tests/cases/compare.json";
+  std::vector<Arguments> all = {
+      {"--help"},
+      {"--help-all"},
+      {"train", "--help"},
+      {"graph", "peak", "--help"},
+      {"cases", cases},
+      {"cases", cases, "--json"},
+      {"lecture", "--only", "9"},
+      {"lecture", "--only", "9", "--json"},
+      {"sample", "--model", out, "--tokens", "5"},
+      {"maps", "--model", out, "--text", "the tape", "--out", folder / "maps.html"},
+      resume(out),
+      train(text, folder / "another", {"--steps", "3"})};
+  for (const std::string report : {"summary", "saved", "timeline", "peak", "flops", "dot", "trace"})
+    all.push_back({"graph", report, out + "/graph.json"});
+  for (const std::string report : {"summary", "saved", "timeline", "peak", "flops"})
+    all.push_back({"graph", report, out + "/graph.json", "--json"});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("no command succeeds whose output was lost") {
+  const Folder folder;
+  for (const Arguments& command : every_command(folder)) {
+    INFO(command.front());
+    const Finished finished = run(folder, command);
+    CHECK(finished.exit_code == 0);
+    CHECK_FALSE(finished.out.empty());
+    check_refused(folder, command, "tapehead: stdout: output was lost", Stdout::full_disk);
+    check_refused(folder, command, "tapehead: stdout: output was lost", Stdout::closed);
+  }
+}
+
+TEST_CASE("lost output says why, and bad input stays the news") {
+  const Folder folder;
+  const Arguments lecture = {"lecture", "--only", "9"};
+  check_refused(folder, lecture, "lost: No space left on device", Stdout::full_disk);
+  check_refused(folder, lecture, "lost: Bad file descriptor", Stdout::closed);
+  check_refused(folder, {"lecture", "--only", "13"}, "no group \"13\"", Stdout::full_disk);
+}
+
+TEST_CASE("with stdout closed nothing that is printed finds its way into a file") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text());
+  for (const std::string name : {"a", "b"})
+    CHECK(run(folder, train(text, folder / name, {"--steps", "3"}),
+              name == "a" ? Stdout::file : Stdout::closed)
+              .exit_code == (name == "a" ? 0 : 2));
+  for (const std::string file : {"/losses.csv", "/model.safetensors", "/graph.json", "/.lock"})
+    CHECK(content(folder / ("a" + file)) == content(folder / ("b" + file)));
+}
+
+TEST_CASE(
+    "a reader that goes away ends a command without a word; where that is ignored, with one") {
+  const Folder folder;
+  const Arguments lecture = {"lecture", "--only", "9"};
+  const Finished ended = run(folder, lecture, Stdout::unread_pipe);
+  CHECK(ended.exit_code == -SIGPIPE);
+  CHECK(ended.err.empty());
+  check_refused(folder, lecture, "tapehead: stdout: output was lost: Broken pipe",
+                Stdout::unread_pipe_without_signal);
+}
+
+TEST_CASE("a device is not replaced by a file") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "1"})).exit_code == 0);
+  const std::string device = folder / "device";
+  fs::create_symlink("/dev/full", device);
+  check_refused(folder, {"graph", "dot", out + "/graph.json", "-o", device},
+                "device: is no regular file, and will not be replaced");
+  CHECK(fs::is_symlink(device));
 }

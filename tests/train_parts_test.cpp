@@ -6,12 +6,15 @@
 #include "../tools/program/bigram.h"
 #include "../tools/program/corpus.h"
 #include "../tools/program/evaluate.h"
+#include "../tools/program/memory_need.h"
 #include "../tools/program/progress.h"
 #include "../tools/program/repository.h"
 #include "../tools/program/sampling.h"
 #include "../tools/program/train_options.h"
+#include "../tools/program/trainer.h"
 #include "../tools/program/utf8.h"
 
+#include <tapehead/core/memory.h>
 #include <tapehead/ops/loss.h>
 #include <tapehead/ops/views.h>
 
@@ -21,6 +24,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -206,6 +210,36 @@ TEST_CASE("a sample begins after the prompt's characters and has the length aske
   CHECK(text.starts_with("ab\xc3\xa9"));
   CHECK(decode_utf8(text, "text").size() == 13);
   CHECK(decode_utf8(sample_text(model, vocabulary, {}, 10, {}, generator), "text").size() == 10);
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+TEST_CASE("what a step is said to need at least is what it takes, up to the clipping's scraps") {
+  const Corpus corpus = corpus_of({std::string(200, 'a') + std::string(200, 'b')});
+  for (const std::int64_t layers : {1, 2, 3, 8})
+    for (const std::int64_t batch : {1, 40}) {
+      CAPTURE(layers);
+      CAPTURE(batch);
+      const TrainOptions options{.layers = layers, .dim = 32, .context = 16, .batch = batch};
+      const std::int64_t before = memory_stats().live;
+      reset_peak();
+      Trainer trainer({.options = options, .characters = corpus.vocabulary.characters()}, corpus);
+      trainer.step();
+      const std::int64_t taken = memory_stats().peak - before;
+      const std::int64_t needed = least_training_bytes(options, corpus.vocabulary.size());
+      CHECK(needed <= taken);
+      CHECK(needed >= taken - 1024);
+    }
+}
+
+TEST_CASE("needs that no number holds are the largest one, or an error that names the sizes") {
+  const TrainOptions deep{.layers = std::int64_t{1} << 60};
+  CHECK(least_training_bytes(deep, 10) == std::numeric_limits<std::int64_t>::max());
+  const TrainOptions wide{.dim = std::int64_t{1} << 40};
+  check_throws(ErrorKind::value, {"--layers 4 --dim 1099511627776 --context 128", "63 bits"},
+               [&] { (void)least_training_bytes(wide, 10); });
+  check_throws(ErrorKind::value, {"--batch 8: a step needs at least 9,223,372,036,854,775,807"},
+               [&] { check_memory(deep, 10); });
 }
 
 // ---- options and progress -----------------------------------------------------------------------

@@ -46,7 +46,7 @@ if(DIFF)
   return()
 endif()
 
-foreach(file example.cpp cube.cpp)
+foreach(file example.cpp cube.cpp budget.cpp)
   read_block("cpp\n// ${file}\n" content)
   file(WRITE ${WORK}/user/${file} "${content}")
 endforeach()
@@ -59,3 +59,4 @@ run(${CMAKE_COMMAND} -S ${WORK}/user -B ${WORK}/user/build -G Ninja
 run(${CMAKE_COMMAND} --build ${WORK}/user/build)
 run(${WORK}/user/build/example)
 run(${WORK}/user/build/cube)
+run(${WORK}/user/build/budget)

@@ -105,17 +105,10 @@ void sort_rows(const Graph& graph, std::vector<SavedRow>& rows, SavedOrder order
   });
 }
 
-// "blocks.0.attention softmax.y"
-std::string label(const Graph& graph, std::int64_t index) {
-  const Graph::SavedSlot& slot = graph.saved[at(index)];
-  const Graph::Node& node = node_of(graph, slot);
-  return (node.module.empty() ? "" : node.module + " ") + node.operation + "." + slot.slot;
-}
-
 std::string sharing(const Graph& graph, const SavedRow& row) {
   std::string list;
   for (const std::int64_t other : row.shared_with)
-    list += (list.empty() ? "" : ", ") + label(graph, other);
+    list += (list.empty() ? "" : ", ") + slot_label(graph, other);
   const std::int64_t more = row.sharers - std::ssize(row.shared_with);
   return list + (more > 0 ? " and " + format_count(more) + " more" : "");
 }
@@ -124,7 +117,7 @@ std::string row_text(const Graph& graph, const SavedRow& row) {
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
   const Graph::Value& value = value_of(graph, slot);
   const std::string what = std::string(to_string(value.dtype)) + " " + to_string(value.shape);
-  std::string text = left(44, fit_label(label(graph, row.index), 44)) + " " +
+  std::string text = left(44, fit_label(slot_label(graph, row.index), 44)) + " " +
                      left(24, fit_label(what, 24)) + right(31, format_bytes(row.retained)) + "\n";
   if (!value.name.empty()) text += wrapped("value: " + value.name, 4);
   if (slot.packing >= 0) text += wrapped("packed as " + graph.packings[at(slot.packing)].how, 4);
@@ -140,7 +133,7 @@ json row_json(const Graph& graph, const SavedRow& row) {
   const Graph::Value& value = value_of(graph, slot);
   const Graph::Node& node = node_of(graph, slot);
   json shared = json::array();
-  for (const std::int64_t other : row.shared_with) shared.push_back(label(graph, other));
+  for (const std::int64_t other : row.shared_with) shared.push_back(slot_label(graph, other));
   json all = {{"operation", node.operation},
               {"module", node.module},
               {"slot", slot.slot},
@@ -171,6 +164,12 @@ std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selec
   }
   sort_rows(graph, rows, selection.order);
   return rows;
+}
+
+std::string slot_label(const Graph& graph, std::int64_t index) {
+  const Graph::SavedSlot& slot = graph.saved[at(index)];
+  const Graph::Node& node = node_of(graph, slot);
+  return (node.module.empty() ? "" : node.module + " ") + node.operation + "." + slot.slot;
 }
 
 std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows) {

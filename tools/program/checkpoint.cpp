@@ -164,6 +164,11 @@ bool has_run(const fs::path& folder) {
   return fs::exists(checkpoint_file(folder), ignored);
 }
 
+void check_has_run(const fs::path& folder) {
+  if (!has_run(folder))
+    throw IoError("train", checkpoint_file(folder).string() + ": there is no run to go on with");
+}
+
 StoredRun load_run(const fs::path& folder) {
   const fs::path path = checkpoint_file(folder);
   const nn::Safetensors file = nn::load_safetensors(path);
@@ -198,15 +203,6 @@ StoredModel load_model(const fs::path& folder) {
   StoredModel stored{make_model(options, vocabulary.size()), std::move(vocabulary)};
   stored.model.load_state_dict(file.tensors);
   return stored;
-}
-
-void prepare_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder))
-    throw IoError("train", folder.string() + ": the folder cannot be made" +
-                               (error ? ": " + error.message() : ": it is a file"));
-  const nn::AtomicFile probe("train", checkpoint_file(folder));  // never committed
 }
 
 }  // namespace tapehead::program

@@ -5,6 +5,7 @@
 //     model.safetensors        parameters, and the model's description as metadata: tapehead sample
 //     losses.csv               step, training loss, held-out loss where it was measured
 //     graph.json               what one step recorded and saved (tapehead-graph/1)
+//     .lock                    held by the process that trains there
 #pragma once
 
 #include <tapehead/nn/gpt.h>
@@ -29,6 +30,8 @@ struct StoredRun {
 
 /// Whether the folder holds a checkpoint.
 bool has_run(const std::filesystem::path& folder);
+/// IoError when it does not.
+void check_has_run(const std::filesystem::path& folder);
 /// IoError when there is none or it cannot be read; ValueError when it is damaged.
 StoredRun load_run(const std::filesystem::path& folder);
 
@@ -40,7 +43,5 @@ struct StoredModel {
 /// The model of a run. Errors as load_run.
 StoredModel load_model(const std::filesystem::path& folder);
 
-/// Makes the folder if need be and finds out that files can be written there. IoError.
-void prepare_folder(const std::filesystem::path& folder);
 
 }  // namespace tapehead::program

@@ -4,8 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <iostream>
 #include <memory>
+#include <new>
+#include <system_error>
 
 #include "add_command.h"
 #include "cases_format.h"
@@ -114,9 +118,19 @@ int complain(std::string message, int exit_code) {
   return exit_code;
 }
 
-}  // namespace
+// Output that was lost is no success. Whatever wrote to stdout, and whenever that failed, it shows
+// here, where every command ends.
+int check_output(int exit_code) {
+  errno = 0;
+  std::cout.flush();
+  const int why = errno;
+  if (std::cout && std::ferror(stdout) == 0) return exit_code;
+  return complain(
+      "stdout: output was lost" + (why ? ": " + std::generic_category().message(why) : ""),
+      bad_input);
+}
 
-int run_command_line(int argc, const char* const* argv) {
+int parse_and_run(int argc, const char* const* argv) {
   int exit_code = done;
   CLI::App app("Trains a small transformer, and shows what the backward pass saves.", "tapehead");
   app.require_subcommand(1);
@@ -127,6 +141,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_cases(app, exit_code);
   add_lecture(app, exit_code);
   add_graph(app, exit_code);
+  check_numbers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {
@@ -137,10 +152,19 @@ int run_command_line(int argc, const char* const* argv) {
     return complain(error.what(), bad_input);
   } catch (const CaseFormatError& error) {
     return complain(error.what(), bad_input);
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory", bad_input);
   } catch (const std::exception& error) {
     return complain(std::string("unexpected: ") + error.what(), bad_news);
   }
   return exit_code;
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  const int exit_code = parse_and_run(argc, argv);
+  return exit_code == bad_input ? bad_input : check_output(exit_code);
 }
 
 }  // namespace tapehead::program

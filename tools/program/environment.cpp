@@ -1,5 +1,6 @@
 #include "environment.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -34,6 +35,14 @@ const char* better_kernels() {
 }
 
 }  // namespace
+
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free number is this one. The wrong way round, so that using it fails.
+    if (open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
+}
 
 void use_good_environment(char* const* argv) {
   bool changed = false;

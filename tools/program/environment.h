@@ -1,7 +1,12 @@
-// What the libraries below the program read from the environment when they are loaded.
+// What surrounds the process when it starts: its standard streams, and the variables that the
+// libraries below the program read when they are loaded.
 #pragma once
 
 namespace tapehead::program {
+
+/// Puts something unusable in the place of a standard stream that was closed (`>&-`). Else the next
+/// file that is opened would take its number, and what is printed would be written into that file.
+void hold_standard_streams();
 
 /// Starts the process again, and does not return, if a variable should be set that is not. What the
 /// user has set stays.

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "evaluate.h"
 #include "repository.h"
+#include "run_folder.h"
 #include "sampling.h"
 #include "training_run.h"
 
@@ -86,7 +87,7 @@ void print_result(const Trainer& trainer, const Corpus& corpus, const TrainOptio
             << " nats a character over all held-out text: " << loss_text(std::abs(mark - loss))
             << (loss < mark ? " below" : " above") << " the bigram model's " << loss_text(mark)
             << "\n";
-  Generator generator(static_cast<std::uint64_t>(options.seed));
+  Generator generator(options.seed);
   std::cout << "\na sample:\n"
             << sample_text(trainer.model(), corpus.vocabulary, {}, sample_length,
                            {.temperature = sample_temperature}, generator)
@@ -121,20 +122,22 @@ void start(const TrainCommand& command) {
                    .characters = corpus.vocabulary.characters(),
                    .checksum = corpus.checksum},
                   corpus);
-  prepare_folder(command.folder);
+  const RunFolder folder(command.folder);
   if (has_run(command.folder))
     std::cout << "note    " << command.folder << " holds an earlier run, which this one replaces\n";
   train(trainer, corpus, command);
 }
 
 void resume(const TrainCommand& command) {
+  // Before anything is read, for it may be about to change; but no folder is made for a slip.
+  check_has_run(command.folder);
+  const RunFolder folder(command.folder);
   StoredRun stored = load_run(command.folder);
   stored.state.options = resumed_options(command, stored.state.options);
   const Corpus corpus = read_text(stored.state.options);
   check_same_text(corpus, stored.state, command.folder);
   Trainer trainer(stored.state, corpus);
   trainer.restore(stored.parameters, stored.optimizer);
-  prepare_folder(command.folder);
   std::cout << "resume  " << command.folder << " after step " << stored.state.step << "\n";
   train(trainer, corpus, command);
 }

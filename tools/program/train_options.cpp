@@ -4,11 +4,17 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace tapehead::program {
 namespace {
 
 using nlohmann::json;
+
+// A machine has fewer cores, and OpenMP ends the process when it cannot start a thread.
+constexpr std::int64_t most_threads = 1024;
+// Nineteen centuries; the steps done in them can be counted.
+constexpr double most_minutes = 1e9;
 
 void require(bool holds, const std::string& broken) {
   if (!holds) throw ValueError("train", broken);
@@ -16,13 +22,15 @@ void require(bool holds, const std::string& broken) {
 
 template <class T>
 std::string text_of(T value) {
-  return json(value).dump();
+  std::ostringstream text;
+  text << value;
+  return text.str();
 }
 
 template <class T>
 void require_positive(const char* option, T value) {
   require(value > 0 && std::isfinite(static_cast<double>(value)),
-          std::string(option) + " " + text_of(value) + ": it must be positive");
+          std::string(option) + " " + text_of(value) + ": it must be positive and finite");
 }
 
 }  // namespace
@@ -80,8 +88,10 @@ void check(const TrainOptions& o) {
   if (o.steps) require_positive("--steps", *o.steps);
   require_positive("--minutes", o.minutes);
   require_positive("--lr", o.lr);
-  require(o.threads >= 0, "--threads " + text_of(o.threads) + ": it must not be negative");
-  require(o.seed >= 0, "--seed " + text_of(o.seed) + ": it must not be negative");
+  require(o.minutes <= most_minutes,
+          "--minutes " + text_of(o.minutes) + ": it must be at most " + text_of(most_minutes));
+  require(o.threads >= 0 && o.threads <= most_threads,
+          "--threads " + text_of(o.threads) + ": it must be 0 to " + text_of(most_threads));
   require(o.dtype == "f32" || o.dtype == "f64", "--dtype " + o.dtype + ": it must be f32 or f64");
   require(o.dim % o.heads == 0,
           "--dim " + text_of(o.dim) + ": it must be a multiple of --heads " + text_of(o.heads));

@@ -23,7 +23,7 @@ struct TrainOptions {
   std::optional<std::int64_t> steps = {};  ///< length of the run, or else
   double minutes = 3;                      ///< its length in time
   double lr = 3e-3;                        ///< at the end of the warm-up
-  std::int64_t seed = 1;
+  std::uint64_t seed = 1;
   std::int64_t threads = 0;  ///< 0: one for each core
   std::string dtype = "f32";
 };
@@ -41,8 +41,8 @@ std::vector<std::string> train_option_names();
 void check_same_option(const std::string& name, const TrainOptions& options,
                        const TrainOptions& stored, const std::string& owner);
 
-/// ValueError that names the first option which cannot be: sizes and rates that are not positive,
-/// heads that do not divide dim, a dtype that is not floating.
+/// ValueError that names the first option which cannot be: sizes and rates that are not positive, too
+/// many threads or minutes, heads that do not divide dim, a dtype that is not floating.
 void check(const TrainOptions& options);
 
 /// DType::f32 or DType::f64.

@@ -1,10 +1,11 @@
 #include "trainer.h"
 
 #include <tapehead/core/tape.h>
-#include <tapehead/ops/loss.h>
-#include <tapehead/ops/views.h>
 
 #include <cmath>
+
+#include "evaluate.h"
+#include "memory_need.h"
 
 namespace tapehead::program {
 namespace {
@@ -25,13 +26,14 @@ void check_lengths(const Corpus& corpus, const TrainOptions& options) {
 
 const Corpus& checked(const Corpus& corpus, const TrainOptions& options) {
   check_lengths(corpus, options);
+  check_memory(options, corpus.vocabulary.size());
   return corpus;
 }
 
 }  // namespace
 
 nn::Gpt make_model(const TrainOptions& options, std::int64_t vocabulary_size) {
-  Generator generator(static_cast<std::uint64_t>(options.seed));
+  Generator generator(options.seed);
   return nn::Gpt({.vocab_size = vocabulary_size,
                   .context = options.context,
                   .layers = options.layers,
@@ -46,8 +48,7 @@ Trainer::Trainer(RunState state, const Corpus& corpus)
       model_(make_model(state_.options, checked(corpus, state_.options).vocabulary.size())),
       optimizer_(nn::decay_groups(model_),
                  {.lr = state_.options.lr, .betas = {0.9, 0.99}, .weight_decay = weight_decay}),
-      batches_(corpus.train, state_.options.batch, state_.options.context,
-               static_cast<std::uint64_t>(state_.options.seed)) {}
+      batches_(corpus.train, state_.options.batch, state_.options.context, state_.options.seed) {}
 
 // Until the length of the run is known it is at its beginning: it warms up and stays at the peak.
 nn::CosineSchedule Trainer::schedule() const {
@@ -62,9 +63,7 @@ void Trainer::step() {
   double loss_value = 0;
   {
     Tape tape;
-    const Tensor logits = model_(batch.inputs);
-    const Tensor rows = reshape(logits, {-1, model_.options().vocab_size});
-    const Tensor loss = cross_entropy(rows, reshape(batch.targets, {-1}));
+    const Tensor loss = next_character_loss(model_, batch);
     loss_value = loss.item();
     if (!std::isfinite(loss_value))
       throw ValueError("train", "step " + std::to_string(state_.step + 1) +

@@ -16,7 +16,8 @@ namespace tapehead::program {
 class Trainer {
  public:
   /// Draws the weights from the run's seed. `corpus` outlives the trainer. ValueError when the part
-  /// to learn from is not longer than the context, or the other has fewer than two characters.
+  /// to learn from is not longer than the context, the other has fewer than two characters, or the
+  /// machine has too little memory (memory_need.h).
   Trainer(RunState state, const Corpus& corpus);
 
   /// One step; its loss, in nats a character, is the last of state().losses. ValueError when the

@@ -1,0 +1,70 @@
+#include "run_folder.h"
+
+#include <tapehead/core/error.h>
+#include <tapehead/nn/atomic_file.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+namespace tapehead::program {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* file_names[] = {"checkpoint.safetensors", "model.safetensors", "losses.csv",
+                                      "graph.json"};
+
+[[noreturn]] void fail(const fs::path& path, const std::string& what, int code = 0) {
+  const std::string why = code ? ": " + std::generic_category().message(code) : "";
+  throw IoError("train", path.string() + ": " + what + why);
+}
+
+void make(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail(folder, "the folder cannot be made", error.value());
+  if (!fs::is_directory(folder)) fail(folder, "the folder cannot be made: it is a file");
+}
+
+struct flock whole_file() {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+// Of two processes that want the lock only one gets it, and the system takes it from one that ends,
+// however it ends. The file itself stays: removing it would let two hold locks on two files.
+void lock_file(int descriptor, const fs::path& folder) {
+  struct flock lock = whole_file();
+  if (fcntl(descriptor, F_SETLK, &lock) == 0) return;
+  const int code = errno;
+  if (code != EACCES && code != EAGAIN) fail(folder, "the folder cannot be locked", code);
+  const bool known = fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  fail(folder, "another run is writing there" +
+                   (known ? " (process " + std::to_string(lock.l_pid) + ")" : ""));
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const fs::path& folder) {
+  make(folder);
+  lock_ = open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) fail(folder, "the folder cannot be written to", errno);
+  try {
+    lock_file(lock_, folder);
+    const nn::AtomicFile probe("train", folder / file_names[0]);  // never committed
+  } catch (...) {
+    close(lock_);
+    throw;
+  }
+  for (const char* name : file_names) nn::remove_leftovers(folder / name);
+}
+
+RunFolder::~RunFolder() { close(lock_); }
+
+}  // namespace tapehead::program
