@@ -10,11 +10,15 @@ namespace {
 
 using Shared = std::shared_ptr<GraphCommand>;
 
+void add_out(CLI::App& sub, const Shared& command) {
+  sub.add_option("-o,--out", command->out, "File to write (default: stdout)");
+}
+
 CLI::App& add_report(CLI::App& app, const char* name, const char* text, const Shared& command,
                      int (*run)(const GraphCommand&), int& exit_code) {
   CLI::App& sub = add_command(app, name, text, command, run, exit_code);
   sub.add_option("FILE", command->file, "Graph, format tapehead-graph/1")->required();
-  sub.add_option("-o,--out", command->out, "File to write (default: stdout)");
+  add_out(sub, command);
   return sub;
 }
 
@@ -96,6 +100,20 @@ void add_trace(CLI::App& app, int& exit_code) {
              command, run_graph_trace, exit_code);
 }
 
+void add_diff(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  CLI::App& sub = add_command(app, "diff",
+                              "What changed from graph A to graph B, aligned by module, operation "
+                              "and occurrence. Exit code "
+                              "0 if nothing did, 1 if they differ.\n"
+                              "Example: tapehead graph diff before.json after.json",
+                              command, run_graph_diff, exit_code);
+  sub.add_option("A", command->file, "Graph, format tapehead-graph/1")->required();
+  sub.add_option("B", command->other, "Graph to compare it with")->required();
+  add_out(sub, command);
+  add_json(sub, command);
+}
+
 }  // namespace
 
 void add_graph(CLI::App& app, int& exit_code) {
@@ -108,6 +126,7 @@ void add_graph(CLI::App& app, int& exit_code) {
   add_flops(*graph, exit_code);
   add_dot(*graph, exit_code);
   add_trace(*graph, exit_code);
+  add_diff(*graph, exit_code);
 }
 
 }  // namespace tapehead::program

@@ -1,5 +1,6 @@
 #include "graph_commands.h"
 
+#include <tapehead/graph/diff.h>
 #include <tapehead/graph/dot.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/reports.h>
@@ -14,10 +15,11 @@
 namespace tapehead::program {
 namespace {
 
-Graph read(const GraphCommand& command) {
-  return graph::read_json(std::filesystem::path(command.file));
-}
+namespace fs = std::filesystem;
 
+Graph read(const GraphCommand& command) { return graph::read_json(fs::path(command.file)); }
+
+// Writes a report, and says that all is well.
 int put(const GraphCommand& command, const std::string& report) {
   if (command.out.empty()) {
     std::cout << report;
@@ -72,6 +74,13 @@ int run_graph_dot(const GraphCommand& command) {
 
 int run_graph_trace(const GraphCommand& command) {
   return put(command, graph::to_trace(read(command)));
+}
+
+int run_graph_diff(const GraphCommand& command) {
+  const Graph before = read(command);
+  const graph::Diff diff = graph::diff(before, graph::read_json(fs::path(command.other)));
+  put(command, command.as_json ? graph::diff_json(diff) : graph::diff_text(diff));
+  return diff.equal() ? done : bad_news;
 }
 
 }  // namespace tapehead::program
