@@ -114,6 +114,16 @@ void add_diff(CLI::App& app, int& exit_code) {
   add_json(sub, command);
 }
 
+void add_lint(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  add_json(add_report(app, "lint",
+                      "Saved bytes that a small change would free, and what to change. Exit code 0 "
+                      "without findings, 1 with some.\n"
+                      "Example: tapehead graph lint step.json",
+                      command, run_graph_lint, exit_code),
+           command);
+}
+
 }  // namespace
 
 void add_graph(CLI::App& app, int& exit_code) {
@@ -127,6 +137,7 @@ void add_graph(CLI::App& app, int& exit_code) {
   add_dot(*graph, exit_code);
   add_trace(*graph, exit_code);
   add_diff(*graph, exit_code);
+  add_lint(*graph, exit_code);
 }
 
 }  // namespace tapehead::program

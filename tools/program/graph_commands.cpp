@@ -3,12 +3,14 @@
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/dot.h>
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/lint.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/trace.h>
 #include <tapehead/nn/atomic_file.h>
 
 #include <filesystem>
 #include <iostream>
+#include <vector>
 
 #include "commands.h"
 
@@ -81,6 +83,13 @@ int run_graph_diff(const GraphCommand& command) {
   const graph::Diff diff = graph::diff(before, graph::read_json(fs::path(command.other)));
   put(command, command.as_json ? graph::diff_json(diff) : graph::diff_text(diff));
   return diff.equal() ? done : bad_news;
+}
+
+int run_graph_lint(const GraphCommand& command) {
+  const Graph all = read(command);
+  const std::vector<graph::Finding> findings = graph::lint(all);
+  put(command, command.as_json ? graph::lint_json(all, findings) : graph::lint_text(all, findings));
+  return findings.empty() ? done : bad_news;
 }
 
 }  // namespace tapehead::program

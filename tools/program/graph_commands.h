@@ -27,5 +27,7 @@ int run_graph_dot(const GraphCommand& command);
 int run_graph_trace(const GraphCommand& command);
 /// Done when the files are equal, bad_news when they differ.
 int run_graph_diff(const GraphCommand& command);
+/// Done without findings, else bad_news.
+int run_graph_lint(const GraphCommand& command);
 
 }  // namespace tapehead::program
