@@ -124,6 +124,22 @@ void add_lint(CLI::App& app, int& exit_code) {
            command);
 }
 
+void add_assert(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  CLI::App& sub = add_report(
+      app, "assert",
+      "Whether figures of the graph are as they should be. Exit code 0 if so, 1 if not, 2 if the "
+      "expression is malformed.\n"
+      "Figures: saved, saved_all (bytes kept, without or with parameters and inputs), slots, "
+      "square(N) (saved tensors with two dims of size N), count (operations), flops, peak. "
+      "Filters: name, operation, module. Units: KB, MB, GB, KiB, MiB, GiB.\n"
+      "Example: tapehead graph assert step.json 'peak < 1.5GiB && saved(module=\"layers.0\") <= "
+      "12MiB'",
+      command, run_graph_assert, exit_code);
+  add_json(sub, command);
+  sub.add_option("EXPR", command->expression, "Comparisons joined by && and ||")->required();
+}
+
 }  // namespace
 
 void add_graph(CLI::App& app, int& exit_code) {
@@ -138,6 +154,7 @@ void add_graph(CLI::App& app, int& exit_code) {
   add_trace(*graph, exit_code);
   add_diff(*graph, exit_code);
   add_lint(*graph, exit_code);
+  add_assert(*graph, exit_code);
 }
 
 }  // namespace tapehead::program

@@ -1,5 +1,6 @@
 #include "graph_commands.h"
 
+#include <tapehead/graph/assertion.h>
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/dot.h>
 #include <tapehead/graph/json.h>
@@ -90,6 +91,13 @@ int run_graph_lint(const GraphCommand& command) {
   const std::vector<graph::Finding> findings = graph::lint(all);
   put(command, command.as_json ? graph::lint_json(all, findings) : graph::lint_text(all, findings));
   return findings.empty() ? done : bad_news;
+}
+
+int run_graph_assert(const GraphCommand& command) {
+  const graph::Assertion assertion = graph::check_assertion(read(command), command.expression);
+  put(command,
+      command.as_json ? graph::assertion_json(assertion) : graph::assertion_text(assertion));
+  return assertion.holds ? done : bad_news;
 }
 
 }  // namespace tapehead::program

@@ -17,6 +17,7 @@ struct GraphCommand {
   std::string order = "bytes";           ///< of graph saved: bytes, module or operation
   std::size_t limit = 30;                ///< of graph peak
   std::string other = {};                ///< of graph diff: the second file
+  std::string expression = {};           ///< of graph assert
 };
 int run_graph_summary(const GraphCommand& command);
 int run_graph_saved(const GraphCommand& command);
@@ -29,5 +30,7 @@ int run_graph_trace(const GraphCommand& command);
 int run_graph_diff(const GraphCommand& command);
 /// Done without findings, else bad_news.
 int run_graph_lint(const GraphCommand& command);
+/// Done when the expression holds, else bad_news.
+int run_graph_assert(const GraphCommand& command);
 
 }  // namespace tapehead::program
