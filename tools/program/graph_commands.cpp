@@ -7,6 +7,7 @@
 #include <tapehead/graph/lint.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/trace.h>
+#include <tapehead/graph/whatif.h>
 #include <tapehead/nn/atomic_file.h>
 
 #include <filesystem>
@@ -98,6 +99,16 @@ int run_graph_assert(const GraphCommand& command) {
   put(command,
       command.as_json ? graph::assertion_json(assertion) : graph::assertion_text(assertion));
   return assertion.holds ? done : bad_news;
+}
+
+int run_graph_whatif(const GraphCommand& command) {
+  const Graph now = read(command);
+  const Graph then = !command.checkpoint.empty()  ? graph::checkpointed(now, command.checkpoint)
+                     : !command.recompute.empty() ? graph::recomputed(now, command.recompute)
+                                                  : graph::fused(now, command.fuse);
+  if (!command.graph.empty()) graph::write_json(then, fs::path(command.graph));
+  return put(command,
+             command.as_json ? graph::what_if_json(now, then) : graph::what_if_text(now, then));
 }
 
 }  // namespace tapehead::program

@@ -18,6 +18,8 @@ struct GraphCommand {
   std::size_t limit = 30;                ///< of graph peak
   std::string other = {};                ///< of graph diff: the second file
   std::string expression = {};           ///< of graph assert
+  std::string checkpoint = {}, recompute = {}, fuse = {};  ///< of graph whatif: one of them
+  std::string graph = {};  ///< of graph whatif: file for the graph that would be
 };
 int run_graph_summary(const GraphCommand& command);
 int run_graph_saved(const GraphCommand& command);
@@ -32,5 +34,6 @@ int run_graph_diff(const GraphCommand& command);
 int run_graph_lint(const GraphCommand& command);
 /// Done when the expression holds, else bad_news.
 int run_graph_assert(const GraphCommand& command);
+int run_graph_whatif(const GraphCommand& command);
 
 }  // namespace tapehead::program
