@@ -89,6 +89,9 @@ void Ledger::closing(const Tape& tape) noexcept {
       seen.open = nullptr;
       try {
         seen.graph = tape.snapshot(seen.storage_ids);
+        // The operation that such a tape looks into counts them as its own.
+        if (tape.saves_nothing_)
+          for (Graph::Node& node : seen.graph.nodes) node.flops = 0;
       } catch (const std::bad_alloc&) {
         ledger->lost_something_ = true;
       }

@@ -1,4 +1,5 @@
 #include "support/folder.h"
+#include "support/program.h"
 
 #include <tapehead/graph/dot.h>
 #include <tapehead/graph/json.h>
@@ -11,10 +12,7 @@
 
 #include <doctest/doctest.h>
 
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,6 +20,7 @@
 
 using namespace tapehead;
 using nlohmann::json;
+using tests::run_program;
 
 namespace {
 
@@ -54,12 +53,6 @@ Graph without_slot(Graph graph, std::int64_t index) {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-int run_program(const std::string& arguments) {
-  const std::string command = std::string("'") + TAPEHEAD_PROGRAM + "' " + arguments;
-  const int status = std::system(command.c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace

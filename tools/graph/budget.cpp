@@ -1,6 +1,7 @@
 #include <tapehead/core/dtype.h>
 #include <tapehead/core/error.h>
 #include <tapehead/graph/budget.h>
+#include <tapehead/graph/labels.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
@@ -33,10 +34,9 @@ bool exists_anyway(const Graph& graph, const SavedRow& row) {
 
 // "encoder.attention softmax.y f32 (2, 3, 5, 5), 600 bytes: dx = y * (g - sum(g * y))"
 std::string slot_text(const Graph& graph, const SavedRow& row) {
-  const Graph::Value& value = value_of(graph, row);
-  return slot_label(graph, row.index) + " " + std::string(to_string(value.dtype)) + " " +
-         to_string(value.shape) + ", " + format_count(row.retained) +
-         " bytes: " + graph.saved[at(row.index)].reason;
+  const Graph::SavedSlot& slot = graph.saved[at(row.index)];
+  return slot_label(graph, slot) + " " + describe(value_of(graph, row)) + ", " +
+         format_count(row.retained) + " bytes: " + slot.reason;
 }
 
 template <class Items, class Text>

@@ -5,8 +5,12 @@
 namespace tapehead::graph {
 
 bool matches(std::string_view pattern, std::string_view name) {
-  const std::string wanted = "*" + std::string(pattern) + "*";
-  std::size_t p = 0, n = 0, star = 0, star_end = 0;
+  return matches_whole("*" + std::string(pattern) + "*", name);
+}
+
+bool matches_whole(std::string_view wanted, std::string_view name) {
+  constexpr std::size_t none = std::string_view::npos;
+  std::size_t p = 0, n = 0, star = none, star_end = 0;
   while (n < name.size()) {
     if (p < wanted.size() && wanted[p] == '*') {
       star = p++;
@@ -14,12 +18,14 @@ bool matches(std::string_view pattern, std::string_view name) {
     } else if (p < wanted.size() && (wanted[p] == '?' || wanted[p] == name[n])) {
       ++p;
       ++n;
+    } else if (star == none) {
+      return false;
     } else {
       p = star + 1;
       n = ++star_end;
     }
   }
-  return wanted.find_first_not_of('*', p) == std::string::npos;
+  return wanted.find_first_not_of('*', p) == none;
 }
 
 }  // namespace tapehead::graph

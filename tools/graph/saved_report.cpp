@@ -1,5 +1,7 @@
 #include <tapehead/core/dtype.h>
 #include <tapehead/graph/glob.h>
+#include <tapehead/graph/keepers.h>
+#include <tapehead/graph/labels.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
 
@@ -26,64 +28,24 @@ const Graph::Value& value_of(const Graph& graph, const Graph::SavedSlot& slot) {
   return graph.values[at(slot.value)];
 }
 
-// An expanded dim shows the same elements again.
-std::int64_t needed_bytes(const Graph::Value& value) {
-  auto bytes = static_cast<std::int64_t>(size_of(value.dtype));
-  for (int dim = 0; dim < value.shape.rank(); ++dim)
-    if (value.strides[dim] != 0 || value.shape[dim] == 0) bytes *= value.shape[dim];
-  return bytes;
-}
-
 bool has_two_equal_dims(const Shape& shape) {
   for (const std::int64_t* dim = shape.begin(); dim != shape.end(); ++dim)
     if (*dim > 1 && std::find(dim + 1, shape.end(), *dim) != shape.end()) return true;
   return false;
 }
 
-// Which slots keep each storage and each packing.
-class Keepers {
- public:
-  using Slots = std::vector<std::int64_t>;
-
-  explicit Keepers(const Graph& graph)
-      : graph_(graph), storages_(graph.storages.size()), packings_(graph.packings.size()) {
-    for (std::size_t i = 0; i < graph.saved.size(); ++i)
-      if (!node_of(graph, graph.saved[i]).recomputed)
-        of(graph.saved[i]).push_back(static_cast<std::int64_t>(i));
-  }
-
-  SavedRow row(std::int64_t index) {
-    const Graph::SavedSlot& slot = graph_.saved[at(index)];
-    const Slots& all = of(slot);
-    SavedRow row{.index = index,
-                 .needed = needed_bytes(value_of(graph_, slot)),
-                 .retained = retained(slot),
-                 .sharers = std::ssize(all) - 1};
-    if (row.sharers == 0 && !exists_anyway(slot)) row.freed = row.retained;
-    for (std::size_t k = 0; k < all.size() && row.shared_with.size() < max_sharers_listed; ++k)
-      if (all[k] != index) row.shared_with.push_back(all[k]);
-    return row;
-  }
-
- private:
-  Slots& of(const Graph::SavedSlot& slot) {
-    return slot.packing >= 0 ? packings_[at(slot.packing)]
-                             : storages_[at(value_of(graph_, slot).storage)];
-  }
-
-  std::int64_t retained(const Graph::SavedSlot& slot) const {
-    return slot.packing >= 0 ? graph_.packings[at(slot.packing)].bytes
-                             : graph_.storages[at(value_of(graph_, slot).storage)].bytes;
-  }
-
-  bool exists_anyway(const Graph::SavedSlot& slot) const {
-    const Category category = graph_.storages[at(value_of(graph_, slot).storage)].category;
-    return slot.packing < 0 && (category == Category::parameter || category == Category::input);
-  }
-
-  const Graph& graph_;
-  std::vector<Slots> storages_, packings_;
-};
+SavedRow make_row(const Graph& graph, const Keepers& keepers, std::int64_t index) {
+  const Graph::SavedSlot& slot = graph.saved[at(index)];
+  const Keepers::Slots& all = keepers.of(slot);
+  SavedRow row{.index = index,
+               .needed = needed_bytes(value_of(graph, slot)),
+               .retained = keepers.retained(slot),
+               .sharers = std::ssize(all) - 1};
+  if (row.sharers == 0 && !keepers.exists_anyway(slot)) row.freed = row.retained;
+  for (std::size_t k = 0; k < all.size() && row.shared_with.size() < max_sharers_listed; ++k)
+    if (all[k] != index) row.shared_with.push_back(all[k]);
+  return row;
+}
 
 bool is_chosen(const Graph& graph, const SavedRow& row, const SavedSelection& by) {
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
@@ -108,7 +70,7 @@ void sort_rows(const Graph& graph, std::vector<SavedRow>& rows, SavedOrder order
 std::string sharing(const Graph& graph, const SavedRow& row) {
   std::string list;
   for (const std::int64_t other : row.shared_with)
-    list += (list.empty() ? "" : ", ") + slot_label(graph, other);
+    list += (list.empty() ? "" : ", ") + slot_label(graph, graph.saved[at(other)]);
   const std::int64_t more = row.sharers - std::ssize(row.shared_with);
   return list + (more > 0 ? " and " + format_count(more) + " more" : "");
 }
@@ -116,9 +78,9 @@ std::string sharing(const Graph& graph, const SavedRow& row) {
 std::string row_text(const Graph& graph, const SavedRow& row) {
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
   const Graph::Value& value = value_of(graph, slot);
-  const std::string what = std::string(to_string(value.dtype)) + " " + to_string(value.shape);
-  std::string text = left(44, fit_label(slot_label(graph, row.index), 44)) + " " +
-                     left(24, fit_label(what, 24)) + right(31, format_bytes(row.retained)) + "\n";
+  std::string text = left(44, fit_label(slot_label(graph, slot), 44)) + " " +
+                     left(24, fit_label(describe(value), 24)) +
+                     right(31, format_bytes(row.retained)) + "\n";
   if (!value.name.empty()) text += wrapped("value: " + value.name, 4);
   if (slot.packing >= 0) text += wrapped("packed as " + graph.packings[at(slot.packing)].how, 4);
   text += wrapped("needed: " + format_bytes(row.needed) +
@@ -133,7 +95,8 @@ json row_json(const Graph& graph, const SavedRow& row) {
   const Graph::Value& value = value_of(graph, slot);
   const Graph::Node& node = node_of(graph, slot);
   json shared = json::array();
-  for (const std::int64_t other : row.shared_with) shared.push_back(slot_label(graph, other));
+  for (const std::int64_t other : row.shared_with)
+    shared.push_back(slot_label(graph, graph.saved[at(other)]));
   json all = {{"operation", node.operation},
               {"module", node.module},
               {"slot", slot.slot},
@@ -155,21 +118,15 @@ json row_json(const Graph& graph, const SavedRow& row) {
 }  // namespace
 
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection) {
-  Keepers keepers(graph);
+  const Keepers keepers(graph);
   std::vector<SavedRow> rows;
   for (std::size_t i = 0; i < graph.saved.size(); ++i) {
     if (node_of(graph, graph.saved[i]).recomputed) continue;
-    SavedRow row = keepers.row(static_cast<std::int64_t>(i));
+    SavedRow row = make_row(graph, keepers, static_cast<std::int64_t>(i));
     if (is_chosen(graph, row, selection)) rows.push_back(std::move(row));
   }
   sort_rows(graph, rows, selection.order);
   return rows;
-}
-
-std::string slot_label(const Graph& graph, std::int64_t index) {
-  const Graph::SavedSlot& slot = graph.saved[at(index)];
-  const Graph::Node& node = node_of(graph, slot);
-  return (node.module.empty() ? "" : node.module + " ") + node.operation + "." + slot.slot;
 }
 
 std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows) {

@@ -32,9 +32,6 @@ struct SavedSelection {
 /// The rows of `graph`. What recomputed nodes save comes and goes within a rule: it has no row.
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection = {});
 
-/// "blocks.0.attention softmax.y": module, operation and slot of graph.saved[index].
-std::string slot_label(const Graph& graph, std::int64_t index);
-
 /// The rows for a terminal, with sums; as JSON, {"rows": [...]}.
 std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows);
 std::string saved_json(const Graph& graph, const std::vector<SavedRow>& rows);

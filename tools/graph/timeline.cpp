@@ -1,4 +1,5 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/labels.h>
 #include <tapehead/graph/timeline.h>
 
 #include <algorithm>
@@ -76,10 +77,6 @@ class Replay {
   std::size_t until_peak_ = 0;  // events up to and with the one that made the peak
 };
 
-std::string place(const std::string& operation, const std::string& module) {
-  return module.empty() ? operation : module + " " + operation;
-}
-
 void append(std::string& list, const std::string& entry) {
   list += list.empty() ? entry : "; " + entry;
 }
@@ -95,9 +92,8 @@ Timeline timeline(const Graph& graph) {
 std::vector<std::string> reasons(const Graph& graph) {
   std::vector<std::string> why(graph.storages.size()), made(graph.storages.size());
   for (const Graph::SavedSlot& slot : graph.saved) {
-    const Graph::Node& node = graph.nodes[at(slot.node)];
     append(why[at(graph.values[at(slot.value)].storage)],
-           place(node.operation, node.module) + "." + slot.slot + ": " + slot.reason);
+           slot_label(graph, slot) + ": " + slot.reason);
   }
   for (const Graph::Value& value : graph.values)
     if (!value.name.empty() && value.offset == 0) made[at(value.storage)] = value.name;

@@ -10,11 +10,15 @@ namespace {
 
 using Shared = std::shared_ptr<GraphCommand>;
 
+void add_out(CLI::App& sub, const Shared& command) {
+  sub.add_option("-o,--out", command->out, "File to write (default: stdout)");
+}
+
 CLI::App& add_report(CLI::App& app, const char* name, const char* text, const Shared& command,
                      int (*run)(const GraphCommand&), int& exit_code) {
   CLI::App& sub = add_command(app, name, text, command, run, exit_code);
   sub.add_option("FILE", command->file, "Graph, format tapehead-graph/1")->required();
-  sub.add_option("-o,--out", command->out, "File to write (default: stdout)");
+  add_out(sub, command);
   return sub;
 }
 
@@ -96,6 +100,64 @@ void add_trace(CLI::App& app, int& exit_code) {
              command, run_graph_trace, exit_code);
 }
 
+void add_diff(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  CLI::App& sub = add_command(app, "diff",
+                              "What changed from graph A to graph B, aligned by module, operation "
+                              "and occurrence. Exit code "
+                              "0 if nothing did, 1 if they differ.\n"
+                              "Example: tapehead graph diff before.json after.json",
+                              command, run_graph_diff, exit_code);
+  sub.add_option("A", command->file, "Graph, format tapehead-graph/1")->required();
+  sub.add_option("B", command->other, "Graph to compare it with")->required();
+  add_out(sub, command);
+  add_json(sub, command);
+}
+
+void add_lint(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  add_json(add_report(app, "lint",
+                      "Saved bytes that a small change would free, and what to change. Exit code 0 "
+                      "without findings, 1 with some.\n"
+                      "Example: tapehead graph lint step.json",
+                      command, run_graph_lint, exit_code),
+           command);
+}
+
+void add_assert(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  CLI::App& sub = add_report(
+      app, "assert",
+      "Whether figures of the graph are as they should be. Exit code 0 if so, 1 if not, 2 if the "
+      "expression is malformed.\n"
+      "Figures: saved, saved_all (bytes kept, without or with parameters and inputs), slots, "
+      "square(N) (saved tensors with two dims of size N), count (operations), flops, peak. "
+      "Filters: name, operation, module. Units: KB, MB, GB, KiB, MiB, GiB.\n"
+      "Example: tapehead graph assert step.json 'peak < 1.5GiB && saved(module=\"layers.0\") <= "
+      "12MiB'",
+      command, run_graph_assert, exit_code);
+  add_json(sub, command);
+  sub.add_option("EXPR", command->expression, "Comparisons joined by && and ||")->required();
+}
+
+void add_whatif(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  CLI::App& sub = add_report(
+      app, "whatif",
+      "What a change would do to saved bytes, peak and operations, without running it. * and ? are "
+      "wildcards.\n"
+      "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
+      command, run_graph_whatif, exit_code);
+  add_json(sub, command);
+  CLI::Option_group* change = sub.add_option_group("change", "One of");
+  change->add_option("--checkpoint", command->checkpoint, "Modules to run by nn::checkpoint");
+  change->add_option("--recompute", command->recompute,
+                     "Saved slots (\"MODULE OPERATION.SLOT\") to make again where they are read");
+  change->add_option("--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
+  change->require_option(1);
+  sub.add_option("--graph", command->graph, "File for the graph that would be");
+}
+
 }  // namespace
 
 void add_graph(CLI::App& app, int& exit_code) {
@@ -108,6 +170,10 @@ void add_graph(CLI::App& app, int& exit_code) {
   add_flops(*graph, exit_code);
   add_dot(*graph, exit_code);
   add_trace(*graph, exit_code);
+  add_diff(*graph, exit_code);
+  add_lint(*graph, exit_code);
+  add_assert(*graph, exit_code);
+  add_whatif(*graph, exit_code);
 }
 
 }  // namespace tapehead::program

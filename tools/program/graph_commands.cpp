@@ -1,23 +1,29 @@
 #include "graph_commands.h"
 
+#include <tapehead/graph/assertion.h>
+#include <tapehead/graph/diff.h>
 #include <tapehead/graph/dot.h>
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/lint.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/trace.h>
+#include <tapehead/graph/whatif.h>
 #include <tapehead/nn/atomic_file.h>
 
 #include <filesystem>
 #include <iostream>
+#include <vector>
 
 #include "commands.h"
 
 namespace tapehead::program {
 namespace {
 
-Graph read(const GraphCommand& command) {
-  return graph::read_json(std::filesystem::path(command.file));
-}
+namespace fs = std::filesystem;
 
+Graph read(const GraphCommand& command) { return graph::read_json(fs::path(command.file)); }
+
+// Writes a report, and says that all is well.
 int put(const GraphCommand& command, const std::string& report) {
   if (command.out.empty()) {
     std::cout << report;
@@ -72,6 +78,37 @@ int run_graph_dot(const GraphCommand& command) {
 
 int run_graph_trace(const GraphCommand& command) {
   return put(command, graph::to_trace(read(command)));
+}
+
+int run_graph_diff(const GraphCommand& command) {
+  const Graph before = read(command);
+  const graph::Diff diff = graph::diff(before, graph::read_json(fs::path(command.other)));
+  put(command, command.as_json ? graph::diff_json(diff) : graph::diff_text(diff));
+  return diff.equal() ? done : bad_news;
+}
+
+int run_graph_lint(const GraphCommand& command) {
+  const Graph all = read(command);
+  const std::vector<graph::Finding> findings = graph::lint(all);
+  put(command, command.as_json ? graph::lint_json(all, findings) : graph::lint_text(all, findings));
+  return findings.empty() ? done : bad_news;
+}
+
+int run_graph_assert(const GraphCommand& command) {
+  const graph::Assertion assertion = graph::check_assertion(read(command), command.expression);
+  put(command,
+      command.as_json ? graph::assertion_json(assertion) : graph::assertion_text(assertion));
+  return assertion.holds ? done : bad_news;
+}
+
+int run_graph_whatif(const GraphCommand& command) {
+  const Graph now = read(command);
+  const Graph then = !command.checkpoint.empty()  ? graph::checkpointed(now, command.checkpoint)
+                     : !command.recompute.empty() ? graph::recomputed(now, command.recompute)
+                                                  : graph::fused(now, command.fuse);
+  if (!command.graph.empty()) graph::write_json(then, fs::path(command.graph));
+  return put(command,
+             command.as_json ? graph::what_if_json(now, then) : graph::what_if_text(now, then));
 }
 
 }  // namespace tapehead::program

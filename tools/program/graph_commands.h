@@ -16,6 +16,10 @@ struct GraphCommand {
   graph::SavedSelection selection = {};  ///< of graph saved
   std::string order = "bytes";           ///< of graph saved: bytes, module or operation
   std::size_t limit = 30;                ///< of graph peak
+  std::string other = {};                ///< of graph diff: the second file
+  std::string expression = {};           ///< of graph assert
+  std::string checkpoint = {}, recompute = {}, fuse = {};  ///< of graph whatif: one of them
+  std::string graph = {};  ///< of graph whatif: file for the graph that would be
 };
 int run_graph_summary(const GraphCommand& command);
 int run_graph_saved(const GraphCommand& command);
@@ -24,5 +28,12 @@ int run_graph_peak(const GraphCommand& command);
 int run_graph_flops(const GraphCommand& command);
 int run_graph_dot(const GraphCommand& command);
 int run_graph_trace(const GraphCommand& command);
+/// Done when the files are equal, bad_news when they differ.
+int run_graph_diff(const GraphCommand& command);
+/// Done without findings, else bad_news.
+int run_graph_lint(const GraphCommand& command);
+/// Done when the expression holds, else bad_news.
+int run_graph_assert(const GraphCommand& command);
+int run_graph_whatif(const GraphCommand& command);
 
 }  // namespace tapehead::program

@@ -1,0 +1,148 @@
+#include "support/checks.h"
+#include "support/folder.h"
+#include "support/program.h"
+#include "support/training_steps.h"
+
+#include <tapehead/graph/assertion.h>
+#include <tapehead/graph/json.h>
+#include <tapehead/graph/timeline.h>
+#include <tapehead/nn/atomic_file.h>
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+using namespace tapehead;
+using namespace tapehead::tests;
+
+namespace {
+
+const Graph& step() {
+  static const Graph graph = gpt_step({.time = 7});
+  return graph;
+}
+
+bool holds(const std::string& text) { return graph::check_assertion(step(), text).holds; }
+
+// What the graph has of a figure.
+std::int64_t figure(const std::string& text) {
+  const graph::Assertion assertion = graph::check_assertion(step(), text + " >= 0");
+  REQUIRE(assertion.comparisons.size() == 1);
+  CHECK(assertion.holds);
+  return assertion.comparisons[0].figure;
+}
+
+}  // namespace
+
+TEST_CASE("figures of an assertion are those of the graph") {
+  CHECK(figure("saved") == step().saved_activation_bytes());
+  CHECK(figure("saved_all") == step().saved_bytes());
+  CHECK(figure("slots") == std::ssize(step().saved));
+  CHECK(figure("count") == std::ssize(step().nodes));
+  CHECK(figure("peak") == graph::timeline(step()).peak);
+  std::int64_t flops = 0;
+  for (const Graph::Node& node : step().nodes) flops += node.flops;
+  CHECK(figure("flops") == flops);
+  // Two layers, in each the weights (2, 3, 7, 7), kept by two slots; and one mask of (7, 7).
+  CHECK(figure("square(7)") == 3);
+  CHECK(figure("square(7, operation=\"softmax\")") == 2);
+  CHECK(figure("square(512)") == 0);
+}
+
+TEST_CASE("filters of an assertion choose by name, operation and module") {
+  CHECK(figure("count(operation=\"masked_fill\")") == 2);
+  CHECK(figure("count(operation=\"masked_fill\", module=\"layers.1\")") == 1);
+  CHECK(figure("slots(operation=\"softmax\")") == 2);
+  CHECK(figure("saved(operation=\"softmax\", module=\"layers.0\")") == 2 * 3 * 7 * 7 * 4);
+  CHECK(figure("saved(name=\"norm.weight\")") == 0);
+  CHECK(figure("saved_all(name=\"layers.0.norm1.weight\")") == 12 * 4);
+  CHECK(figure("flops(module=\"layers.0\")") == figure("flops(module=\"layers.1\")"));
+  CHECK(figure("flops(module=\"layers.0\")") < figure("flops"));
+  CHECK(figure("saved(module=\"nowhere\")") == 0);
+}
+
+TEST_CASE("comparisons are exact, in any unit") {
+  CHECK(holds("count(operation=\"masked_fill\") == 2"));
+  CHECK_FALSE(holds("count(operation=\"masked_fill\") != 2"));
+  const std::string masks = "saved(operation=\"masked_fill\")";  // 49 bytes
+  for (const char* yes : {" == 49", " == 49B", " == 0.049KB", " < 50", " <= 49", " > 48", " >= 49",
+                          " < 0.05 KB", " < 1KiB", " < 1TiB", " > 0.047851KiB", " < 0.047852KiB",
+                          " < 999999999999999999TiB", "!=48.999999", "<1 MB"})
+    CHECK_MESSAGE(holds(masks + yes), yes);
+  for (const char* no : {" == 50", " < 49", " > 49", " <= 48", " >= 50", " != 49", " > 1 MiB"})
+    CHECK_MESSAGE(!holds(masks + no), no);
+}
+
+TEST_CASE("&& binds closer than ||, and every comparison is reported") {
+  const std::string yes = "slots > 0", no = "slots < 0";
+  CHECK(holds(yes + " && " + yes));
+  CHECK_FALSE(holds(yes + " && " + no));
+  CHECK(holds(yes + " || " + no + "&&" + no));
+  CHECK(holds(no + " && " + no + " || " + yes));
+  CHECK_FALSE(holds(no + "||" + yes + "&&" + no));
+  const graph::Assertion assertion = graph::check_assertion(step(), yes + " ||\n\t" + no);
+  REQUIRE(assertion.comparisons.size() == 2);
+  CHECK(assertion.comparisons[0].text == yes);
+  CHECK(assertion.comparisons[0].holds);
+  CHECK(assertion.comparisons[1].text == no);
+  CHECK_FALSE(assertion.comparisons[1].holds);
+}
+
+TEST_CASE("a malformed assertion is refused with the column") {
+  const auto refused = [](const char* text, const char* column) {
+    CAPTURE(text);
+    check_throws(ErrorKind::value, {std::string("assert: column ") + column + ":"},
+                 [&] { (void)graph::check_assertion(step(), text); });
+  };
+  refused("", "1");
+  refused("weight < 3", "1");
+  refused("saved", "6");
+  refused("saved < ", "9");
+  refused("saved = 3", "7");
+  refused("saved < 3 parsecs", "11");
+  refused("saved < 3 & slots > 1", "11");
+  refused("saved < 3 && ", "14");
+  refused("saved < 1.", "11");
+  refused("saved < 1.1234567", "10");
+  refused("saved < 1234567890123456789", "9");
+  refused("saved(shape=\"3\") < 3", "7");
+  refused("count(name=\"a\") < 3", "7");
+  refused("saved(module=a) < 3", "14");
+  refused("saved(module=\"a) < 3", "15");
+  refused("saved(module=\"a\" < 3", "18");
+  refused("square < 3", "8");
+  refused("square(x) < 3", "8");
+  refused("peak() < 3", "5");
+  refused("saved < -1", "9");
+}
+
+TEST_CASE("an assertion on the peak needs events") {
+  Graph unwatched = step();
+  unwatched.steps.clear();
+  unwatched.events.clear();
+  check_throws(ErrorKind::value, {"no events"},
+               [&] { (void)graph::check_assertion(unwatched, "peak > 0"); });
+  CHECK(graph::check_assertion(unwatched, "saved > 0").holds);
+}
+
+TEST_CASE("tapehead graph assert tells by its exit code whether the expression holds") {
+  const Folder folder;
+  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
+  graph::write_json(step(), folder.file("step.json"));
+  const auto run = [&](const std::string& expression, const std::string& options = "") {
+    return run_program("graph assert " + file + " '" + expression + "' " + options + " > " + out +
+                       " 2>&1");
+  };
+  CHECK(run("square(512) == 0 && peak < 1GiB") == 0);
+  CHECK(run("slots == 1") == 1);
+  const std::string text = nn::read_file("test", out);
+  CHECK(text.find("found: " + std::to_string(step().saved.size()) + "\n") != std::string::npos);
+  CHECK(run("slots == 1 || peak > 1", "--json") == 0);
+  const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
+  CHECK(report["holds"] == true);
+  CHECK(report["comparisons"][0]["figure"] == step().saved.size());
+  CHECK(run("slots === 1") == 2);
+  CHECK(nn::read_file("test", out).find("column 9:") != std::string::npos);
+}

@@ -1,0 +1,133 @@
+#include "support/folder.h"
+#include "support/program.h"
+#include "support/training_steps.h"
+
+#include <tapehead/graph/diff.h>
+#include <tapehead/graph/json.h>
+#include <tapehead/nn/atomic_file.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+using namespace tapehead;
+using namespace tapehead::tests;
+using graph::Diff;
+using nlohmann::json;
+
+namespace {
+
+std::int64_t count(const std::vector<Diff::Entry>& entries, Diff::Kind kind) {
+  return std::count_if(entries.begin(), entries.end(),
+                       [&](const Diff::Entry& entry) { return entry.kind == kind; });
+}
+
+const Diff::Entry& only(const std::vector<Diff::Entry>& entries) {
+  REQUIRE(entries.size() == 1);
+  return entries.front();
+}
+
+std::size_t index_of(const Graph& graph, const std::string& operation) {
+  const auto found = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                  [&](const auto& node) { return node.operation == operation; });
+  REQUIRE(found != graph.nodes.end());
+  return static_cast<std::size_t>(found - graph.nodes.begin());
+}
+
+}  // namespace
+
+TEST_CASE("a graph does not differ from itself, nor from that of the same step") {
+  const Graph graph = gpt_step();
+  CHECK(graph::diff(graph, graph).equal());
+  CHECK(graph::diff(graph, gpt_step()).equal());
+  CHECK(graph::diff_text(graph::diff(graph, graph)).find("no difference") != std::string::npos);
+}
+
+TEST_CASE("what the fused path changes is removed and added, and the totals are the graphs'") {
+  const Graph composed = gpt_step({.time = 40}),
+              fused = gpt_step({.path = nn::AttentionPath::fused, .time = 40});
+  const Diff diff = graph::diff(composed, fused);
+  CHECK_FALSE(diff.equal());
+  CHECK(diff.before.activations == composed.saved_activation_bytes());
+  CHECK(diff.after.activations == fused.saved_activation_bytes());
+  CHECK(diff.after.peak < diff.before.peak);
+  std::vector<std::string> added, removed;
+  for (const Diff::Entry& node : diff.nodes) {
+    if (node.kind == Diff::Kind::added) added.push_back(node.place);
+    if (node.kind == Diff::Kind::removed) removed.push_back(node.place);
+  }
+  CHECK(added == std::vector<std::string>{"layers.0.self_attn fused_attention #1",
+                                          "layers.1.self_attn fused_attention #1"});
+  for (const char* gone : {"layers.0.self_attn softmax #1", "layers.1.self_attn masked_fill #1",
+                           "layers.1.self_attn matmul #2"})
+    CHECK(std::count(removed.begin(), removed.end(), gone) == 1);
+}
+
+TEST_CASE("an attribute, a shape and a slot's bytes are changes of what stays in its place") {
+  const Graph before = attention_step();
+  Graph after = before;
+  after.nodes[index_of(after, "masked_fill")].attributes[0].value = -1.0;
+  const Diff::Entry node = only(graph::diff(before, after).nodes);
+  CHECK(node.kind == Diff::Kind::changed);
+  CHECK(node.place == "attn masked_fill #1");
+  CHECK(node.before != node.after);
+  CHECK(node.after.find("value -1.0") != std::string::npos);
+
+  after = before;
+  after.packings.push_back({"bf16", 12});
+  after.saved[0].packing = 0;
+  const Diff diff = graph::diff(before, after);
+  CHECK(diff.nodes.empty());
+  const Diff::Entry& slot = only(diff.slots);
+  CHECK(slot.kind == Diff::Kind::changed);
+  CHECK(slot.bytes_after == 12);
+  CHECK(slot.bytes_before > 12);
+}
+
+TEST_CASE("a slot that another module keeps now has moved, with its bytes") {
+  const Graph before = attention_step();
+  Graph after = before;
+  const std::size_t softmax = index_of(after, "softmax");
+  after.nodes[softmax].module = "other";
+  const Diff diff = graph::diff(before, after);
+  CHECK(count(diff.nodes, Diff::Kind::removed) == 1);
+  CHECK(count(diff.nodes, Diff::Kind::added) == 1);
+  const Diff::Entry& slot = only(diff.slots);
+  CHECK(slot.kind == Diff::Kind::moved);
+  CHECK(slot.place == "attn softmax.y #1");
+  CHECK(slot.to == "other softmax.y #1");
+  CHECK(diff.moved_bytes() == 2 * 3 * 6 * 6 * 4);
+}
+
+TEST_CASE("one operation more shifts nothing but what follows it under the same name") {
+  const Graph before = attention_step();
+  Graph after = before;
+  after.nodes.push_back(
+      {.operation = "neg", .module = "attn", .attributes = {}, .inputs = {0}, .output = 0});
+  const Diff::Entry node = only(graph::diff(before, after).nodes);
+  CHECK(node.kind == Diff::Kind::added);
+  CHECK(node.place == "attn neg #1");
+  CHECK(graph::diff(after, before).nodes.front().kind == Diff::Kind::removed);
+}
+
+TEST_CASE("tapehead graph diff tells by its exit code whether two files differ") {
+  const Folder folder;
+  const std::string a = folder.file("a.json").string(), b = folder.file("b.json").string();
+  const std::string out = folder.file("out").string();
+  const Graph composed = attention_step(),
+              fused = attention_step({.path = nn::AttentionPath::fused});
+  graph::write_json(composed, folder.file("a.json"));
+  graph::write_json(fused, folder.file("b.json"));
+  CHECK(run_program("graph diff " + a + " " + a + " > " + out) == 0);
+  CHECK(run_program("graph diff " + a + " " + b + " -o " + out) == 1);
+  CHECK(nn::read_file("test", out) == graph::diff_text(graph::diff(composed, fused)));
+  CHECK(run_program("graph diff " + a + " " + b + " --json > " + out) == 1);
+  const json report = json::parse(nn::read_file("test", out));
+  CHECK(report["equal"] == false);
+  CHECK(report["after"]["saved_activation_bytes"] == fused.saved_activation_bytes());
+  CHECK(run_program("graph diff " + a + " " + out + " 2> /dev/null") == 2);
+  CHECK(run_program("graph diff " + a + " 2> /dev/null") == 2);
+}

@@ -1,0 +1,181 @@
+// What-if predictions against runs with the change made.
+#include "support/checks.h"
+#include "support/folder.h"
+#include "support/program.h"
+#include "support/training_steps.h"
+
+#include <tapehead/graph/json.h>
+#include <tapehead/graph/timeline.h>
+#include <tapehead/graph/whatif.h>
+#include <tapehead/nn/atomic_file.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+using namespace tapehead;
+using namespace tapehead::tests;
+
+namespace {
+
+using Step = std::function<Graph(const StepOptions&)>;
+
+std::int64_t flops(const Graph& graph) {
+  std::int64_t sum = 0;
+  for (const Graph::Node& node : graph.nodes) sum += node.flops;
+  return sum;
+}
+
+void check_equal_figures(const Graph& predicted, const Graph& real) {
+  CHECK(predicted.saved_activation_bytes() == real.saved_activation_bytes());
+  CHECK(predicted.saved_bytes() == real.saved_bytes());
+  CHECK(graph::timeline(predicted).peak == graph::timeline(real).peak);
+  CHECK(flops(predicted) == flops(real));
+}
+
+// Small and large in each of the sizes, so that the peak falls into different steps.
+std::vector<StepOptions> sizes() {
+  return {{},
+          {.batch = 8, .time = 24},
+          {.batch = 1, .time = 96},
+          {.batch = 32, .time = 8},
+          {.batch = 8, .time = 24, .dim = 48, .heads = 4},
+          {.norm_first = true, .batch = 16, .time = 16},
+          {.dropout = 0.25, .batch = 4, .time = 32},
+          {.dropout = 0.25, .norm_first = true, .batch = 1, .time = 64}};
+}
+
+struct Subject {
+  const char* name;
+  Step step;
+  const char* module;     // that the step checkpoints
+  const char* attention;  // with a composed attention
+};
+const std::vector<Subject> subjects = {
+    {"MultiHeadAttention", attention_step, "attn", "attn"},
+    {"encoder layer", encoder_step, "layer", "layer.self_attn"},
+    {"Gpt", gpt_step, "layers.*", "layers.*.self_attn"},
+};
+
+// Calls f(subject, options) for all of them.
+template <class F>
+void for_each(F&& f) {
+  for (const Subject& subject : subjects)
+    for (const StepOptions& options : sizes()) {
+      CAPTURE(subject.name);
+      CAPTURE(options.batch);
+      CAPTURE(options.time);
+      CAPTURE(options.dim);
+      CAPTURE(options.norm_first);
+      CAPTURE(options.dropout);
+      f(subject, options);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint does what was predicted: bytes saved, the peak, operations") {
+  for_each([](const Subject& subject, StepOptions options) {
+    const Graph plain = subject.step(options);
+    options.checkpointed = true;
+    check_equal_figures(graph::checkpointed(plain, subject.module), subject.step(options));
+  });
+}
+
+TEST_CASE("the fused path does what was predicted: bytes saved, the peak, operations") {
+  for_each([](const Subject& subject, StepOptions options) {
+    const Graph composed = subject.step(options);
+    options.path = nn::AttentionPath::fused;
+    check_equal_figures(graph::fused(composed, subject.attention), subject.step(options));
+  });
+}
+
+TEST_CASE("predicted graphs can be read by every other report, and predicted from again") {
+  const Graph gpt = gpt_step();
+  const Graph one = graph::checkpointed(gpt, "layers.1");
+  CHECK(graph::from_json(graph::to_json(one)) == one);
+  const Graph both = graph::checkpointed(one, "layers.0");
+  CHECK(both.saved_bytes() == gpt_step({.checkpointed = true}).saved_bytes());
+  const Graph fused = graph::fused(graph::fused(gpt, "layers.0"), "layers.1.self_attn");
+  const Graph real = gpt_step({.path = nn::AttentionPath::fused});
+  check_equal_figures(fused, real);
+  CHECK(fused.nodes.size() == real.nodes.size());
+}
+
+TEST_CASE("without events a prediction has the bytes saved and no peak") {
+  Graph gpt = gpt_step();
+  const std::int64_t watched = graph::checkpointed(gpt, "layers.*").saved_bytes();
+  gpt.events.clear();
+  gpt.steps.clear();
+  const Graph predicted = graph::checkpointed(gpt, "layers.*");
+  CHECK(predicted.saved_bytes() == watched);
+  CHECK(predicted.events.empty());
+  CHECK(graph::fused(gpt, "*").saved_bytes() ==
+        gpt_step({.path = nn::AttentionPath::fused}).saved_bytes());
+}
+
+TEST_CASE("a slot that is made again keeps nothing, and costs what makes it") {
+  const StepOptions options{.batch = 8, .time = 24};
+  const Graph plain = gpt_step(options);
+  const Graph predicted = graph::recomputed(plain, "layers.0 gelu.x");
+  const std::int64_t hidden = 8 * 24 * 4 * 12, product = 2 * 8 * 24 * 12 * 4 * 12;
+  CHECK(plain.saved_activation_bytes() - predicted.saved_activation_bytes() == hidden * 4);
+  CHECK(flops(predicted) - flops(plain) == product);
+  CHECK(graph::timeline(predicted).peak ==
+        graph::timeline(plain).peak - hidden * 4);  // it falls into the last layer's backward pass
+
+  // The input of the norm in the second layer is the first layer's result, so the chain back ends
+  // at what that layer keeps.
+  const Graph norms = graph::recomputed(plain, "layers.1.norm1 layer_norm.x");
+  CHECK(norms.saved_activation_bytes() < plain.saved_activation_bytes());
+  const Graph all = graph::recomputed(plain, "layers.* gelu.x");
+  CHECK(plain.saved_activation_bytes() - all.saved_activation_bytes() == 2 * hidden * 4);
+}
+
+TEST_CASE("a what-if question that the graph cannot answer is refused") {
+  const Graph gpt = gpt_step();
+  check_throws(ErrorKind::value, {"whatif", "no module matches \"blocks\""},
+               [&] { (void)graph::checkpointed(gpt, "blocks"); });
+  check_throws(ErrorKind::value, {"no module matches"},
+               [&] { (void)graph::fused(gpt, "layers.1?"); });
+  check_throws(ErrorKind::value, {"no composed attention in \"norm\""},
+               [&] { (void)graph::fused(gpt, "norm"); });
+  check_throws(ErrorKind::value, {"no saved slot matches \"gelu.x\""},
+               [&] { (void)graph::recomputed(gpt, "gelu.x"); });
+  check_throws(ErrorKind::value, {"masked_fill.mask is no result of an operation"},
+               [&] { (void)graph::recomputed(gpt, "*masked_fill.mask"); });
+  Graph two = gpt;
+  const auto softmax = std::find_if(two.nodes.begin(), two.nodes.end(),
+                                    [](const auto& node) { return node.operation == "softmax"; });
+  two.nodes.back().inputs.push_back(softmax->output);
+  check_throws(ErrorKind::value, {"has several results"},
+               [&] { (void)graph::checkpointed(two, "layers.*"); });
+}
+
+TEST_CASE("tapehead graph whatif prints the change, and writes the graph that would be") {
+  const Folder folder;
+  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
+  const std::string graph_file = folder.file("graph").string();
+  const Graph gpt = gpt_step(), then = graph::checkpointed(gpt, "layers.*");
+  graph::write_json(gpt, folder.file("step.json"));
+  const auto run = [&](const std::string& options) {
+    return run_program("graph whatif " + file + " " + options + " > " + out + " 2>&1");
+  };
+  CHECK(run("--checkpoint 'layers.*' --graph " + graph_file) == 0);
+  CHECK(nn::read_file("test", out) == graph::what_if_text(gpt, then));
+  CHECK(graph::read_json(folder.file("graph")) == then);
+  CHECK(run("--fuse '*' --json") == 0);
+  const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
+  const nlohmann::json& saved = report["saved_activation_bytes"];
+  CHECK(saved["now"] == gpt.saved_activation_bytes());
+  CHECK(saved["then"].get<std::int64_t>() - saved["now"].get<std::int64_t>() ==
+        saved["difference"]);
+  CHECK(run("--recompute '*gelu.x'") == 0);
+  CHECK(run("--checkpoint nothing") == 2);
+  CHECK(run("--fuse '*' --checkpoint '*'") == 2);
+  CHECK(run("") == 2);
+}

@@ -1,0 +1,105 @@
+#include "training_steps.h"
+
+#include <tapehead/tapehead.h>
+
+#include <utility>
+
+namespace tapehead::tests {
+namespace {
+
+// f(x) as it is, or as a checkpoint, in the scope of a module of that name. A checkpoint keeps f
+// until the backward pass: it must hold what it needs.
+Tensor run_block(const StepOptions& options, const char* name,
+                 const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
+  const auto block = [name, f](const std::vector<Tensor>& in) {
+    const ModuleScope scope(name);
+    return f(in[0]);
+  };
+  return options.checkpointed ? nn::checkpoint(block, {x}) : block({x});
+}
+
+Tensor weighted_sum(const Tensor& y) {
+  const Tensor weights = randn(y.shape(), y.dtype());
+  return sum(y * weights);
+}
+
+template <class Module>
+Graph train_step(Module& module, const std::function<Tensor()>& loss) {
+  nn::AdamW optimizer(module, {.lr = 1e-3});
+  return watch([&] {
+    Tape tape;
+    const Tensor value = loss();
+    optimizer.step(tape.gradient(value, module.parameters()));
+  });
+}
+
+// Gpt's own call, with a choice for its layers.
+Tensor run_gpt(const nn::Gpt& gpt, const Tensor& tokens, const StepOptions& options) {
+  Tensor x = gpt.token_embedding(tokens);
+  const Tensor positions = (*gpt.position_embedding)(tokens.size(-1), 0);
+  x = std::move(x) + positions;
+  const nn::Mask mask = nn::Mask::causal().prepared(
+      {tokens.size(0), gpt.options().heads, tokens.size(-1), tokens.size(-1)});
+  for (const nn::TransformerEncoderLayer& layer : gpt.layers)
+    x = run_block(
+        options, "", [&layer, mask](const Tensor& in) { return layer(in, mask); }, x);
+  x = gpt.norm(x);
+  return (*gpt.head)(x);
+}
+
+}  // namespace
+
+Graph watch(const std::function<void()>& step) {
+  manual_seed(5);
+  Ledger ledger;
+  step();
+  return ledger.graph();
+}
+
+Graph attention_step(const StepOptions& options) {
+  const DryRun dry_run;
+  nn::MultiHeadAttention attention({.embed_dim = options.dim,
+                                    .num_heads = options.heads,
+                                    .dropout = options.dropout,
+                                    .path = options.path});
+  return train_step(attention, [&] {
+    const Tensor x = randn({options.batch, options.time, options.dim});
+    return weighted_sum(run_block(
+        options, "attn", [&](const Tensor& in) { return attention(in, nn::Mask::causal()); }, x));
+  });
+}
+
+Graph encoder_step(const StepOptions& options) {
+  const DryRun dry_run;
+  nn::TransformerEncoderLayer layer({.d_model = options.dim,
+                                     .nhead = options.heads,
+                                     .dim_feedforward = 2 * options.dim + 1,
+                                     .dropout = options.dropout,
+                                     .norm_first = options.norm_first,
+                                     .path = options.path});
+  return train_step(layer, [&] {
+    const Tensor x = randn({options.batch, options.time, options.dim});
+    return weighted_sum(run_block(
+        options, "layer", [&](const Tensor& in) { return layer(in, nn::Mask::causal()); }, x));
+  });
+}
+
+Graph gpt_step(const StepOptions& options) {
+  const DryRun dry_run;
+  nn::Gpt gpt({.vocab_size = 11,
+               .context = options.time,
+               .layers = 2,
+               .heads = options.heads,
+               .dim = options.dim,
+               .dropout = options.dropout,
+               .path = options.path});
+  gpt.name_parameters();
+  const std::int64_t rows = options.batch * options.time;
+  return train_step(gpt, [&] {
+    const Tensor tokens = zeros({options.batch, options.time}, DType::i64);
+    const Tensor logits = run_gpt(gpt, tokens, options);
+    return cross_entropy(reshape(logits, {rows, 11}), zeros({rows}, DType::i64));
+  });
+}
+
+}  // namespace tapehead::tests

@@ -1,0 +1,29 @@
+// Training steps of small models as a ledger sees them: what tests of reports read.
+#pragma once
+
+#include <tapehead/core/graph.h>
+#include <tapehead/nn/attention.h>
+
+#include <functional>
+#include <string>
+
+namespace tapehead::tests {
+
+struct StepOptions {
+  nn::AttentionPath path = nn::AttentionPath::composed;
+  double dropout = 0;
+  bool checkpointed = false;  ///< the attention, the encoder layer, each layer of the Gpt
+  bool norm_first = false;    ///< of the encoder layer; the Gpt's layers always are
+  std::int64_t batch = 2, time = 6, dim = 12, heads = 3;
+};
+
+/// A dry run of forward, backward and AdamW's update. No name of a module is empty: the attention
+/// is "attn", the encoder layer "layer", those of the Gpt "layers.0" and "layers.1".
+Graph attention_step(const StepOptions& options = {});
+Graph encoder_step(const StepOptions& options = {});
+Graph gpt_step(const StepOptions& options = {});
+
+/// The graph of what `step` does.
+Graph watch(const std::function<void()>& step);
+
+}  // namespace tapehead::tests

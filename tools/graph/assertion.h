@@ -1,0 +1,61 @@
+// Assertions on a graph's figures, in a small language: what a test of a model's memory says.
+//
+//     saved <= 66MiB
+//     peak < 1.5GiB && saved(module="layers.0") <= 12MiB
+//     count(operation="masked_fill") == 4 || square(512) == 0
+//
+// An expression is comparisons joined by && and ||, of which && binds closer; there are no brackets
+// around them. A comparison is a figure, one of == != < <= > >=, and a number. Blanks may stand
+// anywhere between these.
+//
+// A number is up to 18 digits, with up to 6 decimals, and a unit: B, KB, MB, GB, TB (powers of
+// 1000) or KiB, MiB, GiB, TiB (powers of 1024); decimals and unit may be left out. Comparisons are
+// exact.
+//
+// Figures, with the filters that each takes in brackets:
+//
+//     saved       bytes of distinct storages and packings that slots keep, without parameters and
+//                 inputs: the activations            name, operation, module
+//     saved_all   the same with parameters and inputs              name, operation, module
+//     slots       slots                                            name, operation, module
+//     square(N)   distinct saved storages and packings with a shape that has two dims of size N
+//                                                                  name, operation, module
+//     count       operations recorded                              operation, module
+//     flops       floating-point operations of matrix products     operation, module
+//     peak        the most bytes that were live at once; needs a ledger's graph
+//
+// A filter is key="pattern", several are separated by commas: square(512, module="layers.*"). A
+// pattern is that of glob.h; name is the saved value's name. What was recomputed within rules
+// counts in peak alone.
+#pragma once
+
+#include <tapehead/core/graph.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tapehead::graph {
+
+struct Assertion {
+  struct Comparison {
+    std::string text;         ///< as it was written
+    std::int64_t figure = 0;  ///< what the graph has
+    bool in_bytes = false;    ///< the figure counts bytes
+    bool holds = false;
+    bool operator==(const Comparison&) const = default;
+  };
+  bool holds = false;
+  std::vector<Comparison> comparisons;  ///< all of them, in order
+};
+
+/// ValueError when the text is malformed, with the column, from 1; and when it speaks of the peak
+/// and the graph has no events. The graph comes from a tape or has passed validate().
+Assertion check_assertion(const Graph& graph, std::string_view text);
+
+/// Each comparison with the figure that was found.
+std::string assertion_text(const Assertion& assertion);
+std::string assertion_json(const Assertion& assertion);
+
+}  // namespace tapehead::graph

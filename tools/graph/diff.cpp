@@ -1,0 +1,201 @@
+#include <tapehead/graph/diff.h>
+#include <tapehead/graph/keepers.h>
+#include <tapehead/graph/labels.h>
+#include <tapehead/graph/timeline.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
+
+namespace tapehead::graph {
+namespace {
+
+using nlohmann::json;
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// ---- what is compared --------------------------------------------------------------------------
+
+// As JSON has it: the types stay apart, and numbers keep all their digits.
+std::string to_text(const Graph::Attribute& attribute) {
+  const json value = std::visit([](const auto& held) { return json(held); }, attribute.value);
+  return attribute.name + " " + value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string describe_node(const Graph& graph, const Graph::Node& node) {
+  std::string text;
+  for (const std::int64_t input : node.inputs)
+    text += (text.empty() ? "" : ", ") + describe(graph.values[at(input)]);
+  text += " to " + describe(graph.values[at(node.output)]);
+  for (const Graph::Attribute& attribute : node.attributes) text += ", " + to_text(attribute);
+  if (node.flops > 0) text += ", " + std::to_string(node.flops) + " flops";
+  return text + (node.planned ? ", planned" : "");
+}
+
+std::string describe_slot(const Graph& graph, const Graph::SavedSlot& slot) {
+  std::string text = describe(graph.values[at(slot.value)]);
+  if (slot.packing >= 0) text += " packed as " + graph.packings[at(slot.packing)].how;
+  text += ", for inputs";
+  for (const std::int64_t input : slot.for_inputs) text += " " + std::to_string(input);
+  return text + ": " + slot.reason;
+}
+
+Diff::Totals totals_of(const Graph& graph) {
+  Diff::Totals totals;
+  totals.activations = graph.saved_activation_bytes();
+  totals.others = graph.saved_bytes() - totals.activations;
+  if (!graph.events.empty()) totals.peak = timeline(graph).peak;
+  totals.operations = std::ssize(graph.nodes);
+  for (const Graph::Node& node : graph.nodes) totals.flops += node.flops;
+  return totals;
+}
+
+// ---- alignment ---------------------------------------------------------------------------------
+
+struct Thing {
+  std::string place, description;
+  std::int64_t bytes = 0;
+  std::string like = {};  // of a slot: what a moved one has in common
+};
+
+// Module, operation, whether recomputed, which one of these; of a slot, its name and which one of
+// that name in its node.
+using Key = std::tuple<std::string_view, std::string_view, bool, std::int64_t, std::string_view,
+                       std::int64_t>;
+
+// The things of one graph, each under its key, and the keys in the graph's order.
+struct Things {
+  std::map<Key, Thing> by_key;
+  std::vector<Key> order;
+
+  void add(const Key& key, Thing thing) {
+    by_key.emplace(key, std::move(thing));
+    order.push_back(key);
+  }
+};
+
+std::string numbered(std::string label, std::int64_t occurrence, bool recomputed) {
+  label += " #" + std::to_string(occurrence + 1);
+  return recomputed ? label + " (recomputed)" : label;
+}
+
+// For each node its key.
+std::vector<Key> keys_of(const Graph& graph) {
+  std::map<std::tuple<std::string_view, std::string_view, bool>, std::int64_t> counts;
+  std::vector<Key> keys;
+  for (const Graph::Node& node : graph.nodes)
+    keys.emplace_back(node.module, node.operation, node.recomputed,
+                      counts[{node.module, node.operation, node.recomputed}]++, "", 0);
+  return keys;
+}
+
+Things nodes_of(const Graph& graph, const std::vector<Key>& keys) {
+  Things things;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Graph::Node& node = graph.nodes[i];
+    things.add(keys[i], {.place = numbered(place(node.operation, node.module), std::get<3>(keys[i]),
+                                           node.recomputed),
+                         .description = describe_node(graph, node)});
+  }
+  return things;
+}
+
+Things slots_of(const Graph& graph, const std::vector<Key>& keys) {
+  Things things;
+  const Keepers keepers(graph);
+  std::map<std::pair<std::int64_t, std::string_view>, std::int64_t> counts;
+  for (const Graph::SavedSlot& slot : graph.saved) {
+    const Graph::Node& node = graph.nodes[at(slot.node)];
+    Key key = keys[at(slot.node)];
+    std::get<4>(key) = slot.slot;
+    std::get<5>(key) = counts[{slot.node, slot.slot}]++;
+    const std::string kept = describe(graph.values[at(slot.value)]);
+    things.add(key, {.place = numbered(slot_label(graph, slot), std::get<3>(key), node.recomputed),
+                     .description = describe_slot(graph, slot),
+                     .bytes = keepers.retained(slot),
+                     .like = node.operation + "." + slot.slot + " " + kept});
+  }
+  return things;
+}
+
+const Thing* found(const Things& things, const Key& key) {
+  const auto entry = things.by_key.find(key);
+  return entry == things.by_key.end() ? nullptr : &entry->second;
+}
+
+// ---- comparison --------------------------------------------------------------------------------
+
+// Slots that are gone, for those that are new to be looked up among: the first of each kind first.
+class Gone {
+ public:
+  using Like = std::pair<std::string_view, std::int64_t>;
+
+  void add(const Thing& thing, std::size_t entry) {
+    if (!thing.like.empty()) entries_.emplace(Like(thing.like, thing.bytes), entry);
+  }
+  std::optional<std::size_t> take(const Thing& thing) {
+    const auto entry = entries_.lower_bound(Like(thing.like, thing.bytes));
+    if (thing.like.empty() || entry == entries_.end() ||
+        entry->first != Like(thing.like, thing.bytes))
+      return {};
+    const std::size_t index = entry->second;
+    entries_.erase(entry);
+    return index;
+  }
+
+ private:
+  std::multimap<Like, std::size_t> entries_;
+};
+
+std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
+  std::vector<Diff::Entry> entries;
+  Gone gone;
+  for (const Key& key : a.order) {
+    const Thing &was = a.by_key.at(key), *is = found(b, key);
+    if (!is) gone.add(was, entries.size());
+    else if (is->description == was.description && is->bytes == was.bytes) continue;
+    entries.push_back({.kind = is ? Diff::Kind::changed : Diff::Kind::removed,
+                       .place = was.place,
+                       .before = was.description,
+                       .after = is ? is->description : "",
+                       .bytes_before = was.bytes,
+                       .bytes_after = is ? is->bytes : 0});
+  }
+  for (const Key& key : b.order) {
+    if (found(a, key)) continue;
+    const Thing& is = b.by_key.at(key);
+    if (const std::optional<std::size_t> from = gone.take(is)) {
+      Diff::Entry& moved = entries[*from];
+      moved.kind = Diff::Kind::moved;
+      moved.to = is.place;
+      moved.after = is.description;
+      moved.bytes_after = is.bytes;
+    } else {
+      entries.push_back({.kind = Diff::Kind::added,
+                         .place = is.place,
+                         .after = is.description,
+                         .bytes_after = is.bytes});
+    }
+  }
+  return entries;
+}
+
+}  // namespace
+
+std::int64_t Diff::moved_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Entry& slot : slots)
+    if (slot.kind == Kind::moved) bytes += slot.bytes_after;
+  return bytes;
+}
+
+Diff diff(const Graph& a, const Graph& b) {
+  const std::vector<Key> keys_a = keys_of(a), keys_b = keys_of(b);
+  return {.before = totals_of(a),
+          .after = totals_of(b),
+          .nodes = compare(nodes_of(a, keys_a), nodes_of(b, keys_b)),
+          .slots = compare(slots_of(a, keys_a), slots_of(b, keys_b))};
+}
+
+}  // namespace tapehead::graph

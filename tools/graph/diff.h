@@ -1,0 +1,64 @@
+// What changed between two graphs: a training step before and after an edit, for a reader or for
+// continuous integration.
+//
+// Operations are aligned by module path, operation and occurrence: the third softmax of layers.0
+// meets the third softmax of layers.0, wherever they stand. Slots are aligned by their operation,
+// the slot's name, and its occurrence there. What was computed again within rules is aligned among
+// itself.
+#pragma once
+
+#include <tapehead/core/graph.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tapehead::graph {
+
+struct Diff {
+  struct Totals {
+    std::int64_t activations = 0;  ///< saved_activation_bytes()
+    std::int64_t others = 0;       ///< bytes of saved parameters and inputs
+    std::int64_t peak = -1;        ///< -1 without events
+    std::int64_t operations = 0;   ///< recomputed ones too
+    std::int64_t flops = 0;        ///< of all of them
+    bool operator==(const Totals&) const = default;
+  };
+
+  enum class Kind : std::uint8_t { removed, added, changed, moved };
+
+  /// An operation or a slot. It has changed when its description or its bytes differ. A slot has
+  /// moved when it is gone from one place and is new in another, and keeps as much of the same
+  /// shape and dtype under the same name.
+  struct Entry {
+    Kind kind = Kind::changed;
+    std::string place = {};         ///< "layers.0 softmax #3", of a slot "layers.0 softmax.y #3"
+    std::string to = {};            ///< of a moved slot: where it is now
+    std::string before = {};        ///< shapes, dtypes, attributes; empty when it was not there
+    std::string after = {};         ///< empty when it is not there any more
+    std::int64_t bytes_before = 0;  ///< of a slot: retained
+    std::int64_t bytes_after = 0;
+    bool operator==(const Entry&) const = default;
+  };
+
+  Totals before, after;
+  std::vector<Entry> nodes;  ///< removed and changed ones in the order of A, then added ones
+  std::vector<Entry> slots;
+  /// Bytes of the moved slots.
+  std::int64_t moved_bytes() const;
+  /// Nothing above differs. (Names of values, strides and the order of events are not compared.)
+  bool equal() const { return before == after && nodes.empty() && slots.empty(); }
+};
+
+/// Both graphs come from a tape or have passed validate().
+Diff diff(const Graph& a, const Graph& b);
+
+/// "removed", "added", "changed" or "moved".
+std::string_view to_string(Diff::Kind kind);
+
+/// Totals of both and the difference, then one entry a paragraph: "-" removed, "+" added, "~"
+/// changed, ">" moved.
+std::string diff_text(const Diff& diff);
+std::string diff_json(const Diff& diff);
+
+}  // namespace tapehead::graph

@@ -1,0 +1,52 @@
+#include <tapehead/core/dtype.h>
+#include <tapehead/graph/keepers.h>
+
+namespace tapehead::graph {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+std::size_t storage_of(const Graph& graph, const Graph::SavedSlot& slot) {
+  return at(graph.values[at(slot.value)].storage);
+}
+
+}  // namespace
+
+Keepers::Keepers(const Graph& graph)
+    : graph_(graph), storages_(graph.storages.size()), packings_(graph.packings.size()) {
+  for (std::size_t i = 0; i < graph.saved.size(); ++i) {
+    const Graph::SavedSlot& slot = graph.saved[i];
+    if (graph.nodes[at(slot.node)].recomputed) continue;
+    Slots& slots =
+        slot.packing >= 0 ? packings_[at(slot.packing)] : storages_[storage_of(graph, slot)];
+    slots.push_back(static_cast<std::int64_t>(i));
+  }
+}
+
+const Keepers::Slots& Keepers::of(const Graph::SavedSlot& slot) const {
+  return slot.packing >= 0 ? packings_[at(slot.packing)] : storages_[storage_of(graph_, slot)];
+}
+
+const Keepers::Slots& Keepers::of_storage(std::int64_t storage) const {
+  return storages_[at(storage)];
+}
+
+std::int64_t Keepers::retained(const Graph::SavedSlot& slot) const {
+  return slot.packing >= 0 ? graph_.packings[at(slot.packing)].bytes
+                           : graph_.storages[storage_of(graph_, slot)].bytes;
+}
+
+bool Keepers::exists_anyway(const Graph::SavedSlot& slot) const {
+  const Category category = graph_.storages[storage_of(graph_, slot)].category;
+  return slot.packing < 0 && (category == Category::parameter || category == Category::input);
+}
+
+// An expanded dim shows the same elements again.
+std::int64_t needed_bytes(const Graph::Value& value) {
+  auto bytes = static_cast<std::int64_t>(size_of(value.dtype));
+  for (int dim = 0; dim < value.shape.rank(); ++dim)
+    if (value.strides[dim] != 0 || value.shape[dim] == 0) bytes *= value.shape[dim];
+  return bytes;
+}
+
+}  // namespace tapehead::graph

@@ -1,0 +1,35 @@
+// Which slots keep which storage.
+#pragma once
+
+#include <tapehead/core/graph.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace tapehead::graph {
+
+/// For each storage and each packing of a graph the slots that keep it, those of recomputed nodes
+/// left out: what they save comes and goes within a rule.
+class Keepers {
+ public:
+  using Slots = std::vector<std::int64_t>;  ///< in graph.saved
+
+  explicit Keepers(const Graph& graph);
+
+  const Slots& of(const Graph::SavedSlot& slot) const;
+  const Slots& of_storage(std::int64_t storage) const;
+
+  /// Bytes of the storage or packing that the slot keeps alive.
+  std::int64_t retained(const Graph::SavedSlot& slot) const;
+  /// Whether that is a parameter or an input, which lives without the slot too.
+  bool exists_anyway(const Graph::SavedSlot& slot) const;
+
+ private:
+  const Graph& graph_;
+  std::vector<Slots> storages_, packings_;
+};
+
+/// Bytes of the distinct elements that the value shows.
+std::int64_t needed_bytes(const Graph::Value& value);
+
+}  // namespace tapehead::graph

@@ -1,0 +1,62 @@
+// Findings as text and as JSON.
+#include <tapehead/graph/labels.h>
+#include <tapehead/graph/lint.h>
+#include <tapehead/graph/text.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tapehead::graph {
+namespace {
+
+using nlohmann::json;
+
+const Graph::SavedSlot& slot_of(const Graph& graph, const Finding& finding) {
+  return graph.saved[static_cast<std::size_t>(finding.slot)];
+}
+
+const Graph::Value& value_of(const Graph& graph, const Graph::SavedSlot& slot) {
+  return graph.values[static_cast<std::size_t>(slot.value)];
+}
+
+std::string finding_text(const Graph& graph, const Finding& finding) {
+  const Graph::SavedSlot& slot = slot_of(graph, finding);
+  std::string label = slot_label(graph, slot);
+  if (finding.others > 0) label += " and " + format_count(finding.others) + " more";
+  return left(15, std::string(finding.rule)) + left(30, fit_label(label, 29)) +
+         left(25, fit_label(describe(value_of(graph, slot)), 24)) +
+         right(30, format_bytes(finding.freed)) + "\n" + wrapped(finding.mending, 4);
+}
+
+}  // namespace
+
+std::string lint_text(const Graph& graph, const std::vector<Finding>& findings) {
+  if (findings.empty()) return "no findings\n";
+  std::string text = left(15, "rule") + left(30, "saved by") + left(25, "what") +
+                     right(30, "mending frees") + "\n" + std::string(page_columns, '-') + "\n";
+  for (const Finding& finding : findings) text += finding_text(graph, finding);
+  return text + std::string(page_columns, '-') + "\n" + format_count(std::ssize(findings)) +
+         " findings; the whole graph saves activations of " +
+         format_bytes(graph.saved_activation_bytes()) + "\n";
+}
+
+std::string lint_json(const Graph& graph, const std::vector<Finding>& findings) {
+  json all = json::array();
+  for (const Finding& finding : findings) {
+    const Graph::SavedSlot& slot = slot_of(graph, finding);
+    const Graph::Node& node = graph.nodes[static_cast<std::size_t>(slot.node)];
+    const Graph::Value& value = value_of(graph, slot);
+    all.push_back({{"rule", finding.rule},
+                   {"operation", node.operation},
+                   {"module", node.module},
+                   {"slot", slot.slot},
+                   {"shape", std::vector<std::int64_t>(value.shape.begin(), value.shape.end())},
+                   {"dtype", to_string(value.dtype)},
+                   {"other_slots", finding.others},
+                   {"freed_bytes", finding.freed},
+                   {"mending", finding.mending}});
+  }
+  return json{{"findings", std::move(all)}}.dump(1, ' ', false, json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace tapehead::graph

@@ -1,0 +1,54 @@
+#include <tapehead/core/error.h>
+#include <tapehead/graph/glob.h>
+#include <tapehead/graph/regions.h>
+
+#include <unordered_map>
+
+namespace tapehead::graph {
+namespace {
+
+// The shortest part of the path, from its start to the end of a name, that matches; else empty.
+std::string_view matching_part(std::string_view pattern, std::string_view path) {
+  for (std::size_t end = 0; end < path.size(); ++end) {
+    end = path.find('.', end);
+    const std::string_view part = path.substr(0, end);
+    if (matches_whole(pattern, part)) return part;
+    if (end == std::string_view::npos) break;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Region> find_regions(const char* operation, const Graph& graph, std::string_view path) {
+  std::vector<Region> regions;
+  std::unordered_map<std::string_view, std::string_view> known;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Graph::Node& node = graph.nodes[i];
+    if (node.recomputed) continue;
+    const auto [entry, is_new] = known.try_emplace(node.module);
+    if (is_new) entry->second = matching_part(path, node.module);
+    if (entry->second.empty()) continue;
+    const auto id = static_cast<std::int64_t>(i);
+    if (!regions.empty() && regions.back().last == id - 1 && regions.back().path == entry->second)
+      regions.back().last = id;
+    else regions.push_back({std::string(entry->second), id, id});
+  }
+  if (regions.empty())
+    throw ValueError(operation, "no module matches \"" + std::string(path) + "\"");
+  return regions;
+}
+
+Readers::Readers(const Graph& graph)
+    : by_value_(graph.values.size(), -1), by_storage_(graph.storages.size(), -1) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    for (const std::int64_t input : graph.nodes[i].inputs) {
+      if (graph.nodes[i].recomputed) continue;
+      const auto value = static_cast<std::size_t>(input);
+      by_value_[value] = static_cast<std::int64_t>(i);
+      by_storage_[static_cast<std::size_t>(graph.values[value].storage)] =
+          static_cast<std::int64_t>(i);
+    }
+}
+
+}  // namespace tapehead::graph

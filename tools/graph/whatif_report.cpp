@@ -1,0 +1,59 @@
+// The figures of two graphs side by side.
+#include <tapehead/graph/text.h>
+#include <tapehead/graph/timeline.h>
+#include <tapehead/graph/whatif.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace tapehead::graph {
+namespace {
+
+using nlohmann::json;
+
+struct Figure {
+  const char *label, *key;
+  std::int64_t before, after;
+};
+
+std::int64_t all_flops(const Graph& graph) {
+  std::int64_t sum = 0;
+  for (const Graph::Node& node : graph.nodes) sum += node.flops;
+  return sum;
+}
+
+std::vector<Figure> figures(const Graph& before, const Graph& after) {
+  std::vector<Figure> all = {
+      {"saved activations, bytes", "saved_activation_bytes", before.saved_activation_bytes(),
+       after.saved_activation_bytes()},
+      {"all that is saved, bytes", "saved_bytes", before.saved_bytes(), after.saved_bytes()}};
+  if (!before.events.empty() && !after.events.empty())
+    all.push_back({"peak, bytes", "peak_bytes", timeline(before).peak, timeline(after).peak});
+  all.push_back({"flops, recomputed ones too", "flops", all_flops(before), all_flops(after)});
+  return all;
+}
+
+}  // namespace
+
+std::string what_if_text(const Graph& before, const Graph& after) {
+  std::string text = left(28, "figure") + right(24, "now") + right(24, "then") +
+                     right(24, "difference") + "\n" + std::string(page_columns, '-') + "\n";
+  for (const Figure& figure : figures(before, after)) {
+    const std::int64_t change = figure.after - figure.before;
+    text += left(28, figure.label) + right(24, format_count(figure.before)) +
+            right(24, format_count(figure.after)) +
+            right(24, (change > 0 ? "+" : "") + format_count(change)) + "\n";
+  }
+  return text;
+}
+
+std::string what_if_json(const Graph& before, const Graph& after) {
+  json report = json::object();
+  for (const Figure& figure : figures(before, after))
+    report[figure.key] = {{"now", figure.before},
+                          {"then", figure.after},
+                          {"difference", figure.after - figure.before}};
+  return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tapehead::graph
