@@ -35,6 +35,7 @@ TransformerLayerOptions layer_options(const GptOptions& options) {
                                 .num_kv_heads = options.kv_heads,
                                 .init = ProjectionInit::linear_uniform,
                                 .path = options.path,
+                                .checkpoint = options.checkpoint,
                                 .dtype = options.dtype};
   if (options.positions == GptPositions::rotary) layer.rotary.emplace();
   return layer;
