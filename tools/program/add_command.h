@@ -18,5 +18,7 @@ CLI::App& add_command(CLI::App& app, const char* name, const char* text,
 
 /// Adds `tapehead graph` and its commands.
 void add_graph(CLI::App& app, int& exit_code);
+/// Adds `tapehead plan`.
+void add_plan(CLI::App& app, int& exit_code);
 
 }  // namespace tapehead::program

@@ -127,6 +127,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_cases(app, exit_code);
   add_lecture(app, exit_code);
   add_graph(app, exit_code);
+  add_plan(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {
