@@ -60,14 +60,19 @@ void Ledger::end_step(Graph::Phase phase, std::string_view operation, std::strin
 
 void Ledger::end_step(Graph::Phase phase, const Tape& tape, const Node& node,
                       std::size_t index) noexcept {
+  // What a tape that saves nothing records is part of an operation that another tape records: nodes
+  // of its own would count it twice.
+  const bool has_node = !tape.saves_nothing_;
   for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer()) {
     try {
-      ledger->tape_of_step_.resize(ledger->graph_.steps.size(), no_tape);
-      ledger->tape_of_step_.push_back(ledger->seen(tape));
+      if (has_node) {
+        ledger->tape_of_step_.resize(ledger->graph_.steps.size(), no_tape);
+        ledger->tape_of_step_.push_back(ledger->seen(tape));
+      }
       ledger->graph_.steps.push_back({.phase = Walking::active() ? Graph::Phase::backward : phase,
                                       .operation = node.operation(),
                                       .module = node.module(),
-                                      .node = static_cast<std::int64_t>(index)});
+                                      .node = has_node ? static_cast<std::int64_t>(index) : -1});
     } catch (const std::bad_alloc&) {
       ledger->lost_something_ = true;
     }

@@ -6,8 +6,9 @@
 //
 // Its graph is that of every tape that recorded meanwhile, closed ones too, together with every
 // storage that was made, also those that are freed by then, and with the list of these births and
-// deaths. Each stands in a step: one operation recorded, one rule run, one parameter updated. A dry
-// run gives the graph of the real run, event by event.
+// deaths. Each stands in a step: one operation recorded, one rule run, one parameter updated. What
+// an operation records while it computes, as a checkpoint does, has steps but no nodes beside that
+// operation's own. A dry run gives the graph of the real run, event by event.
 //
 // A ledger sees what its own thread allocates and frees; it counts against the account of that
 // thread (the process, or the dry run that was active when it was made). Ledgers may be nested;

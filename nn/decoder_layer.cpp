@@ -1,3 +1,4 @@
+#include <tapehead/nn/checkpoint.h>
 #include <tapehead/nn/decoder_layer.h>
 #include <tapehead/ops/binary.h>
 
@@ -36,7 +37,12 @@ Tensor TransformerDecoderLayer::run(const Tensor& tgt, const Tensor& memory,
 Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memory,
                                            const Mask& mask, const Mask& memory_mask) const {
   const ModuleScope scope = enter();
-  return run(tgt, memory, memory_mask, [&](const Tensor& x) { return self_attn(x, mask); });
+  const auto whole = [this, mask, memory_mask](const Tensor& target, const Tensor& source) {
+    return run(target, source, memory_mask, [&](const Tensor& x) { return self_attn(x, mask); });
+  };
+  if (options_.checkpoint != Checkpointed::block) return whole(tgt, memory);
+  return checkpoint([whole](const std::vector<Tensor>& in) { return whole(in[0], in[1]); },
+                    {tgt, memory});
 }
 
 Tensor TransformerDecoderLayer::decode(const Tensor& x, const Tensor& memory, KeyValueCache& cache,

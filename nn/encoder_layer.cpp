@@ -1,3 +1,4 @@
+#include <tapehead/nn/checkpoint.h>
 #include <tapehead/nn/encoder_layer.h>
 #include <tapehead/ops/binary.h>
 
@@ -29,7 +30,14 @@ Tensor TransformerEncoderLayer::run(const Tensor& src, Attend&& attend) const {
 Tensor TransformerEncoderLayer::operator()(const Tensor& src, const Mask& mask,
                                            const Tensor& bias) const {
   const ModuleScope scope = enter();
-  return run(src, [&](const Tensor& x) { return self_attn(x, x, x, mask, bias); });
+  const auto whole = [this, mask](const Tensor& x, const Tensor& added) {
+    return run(x, [&](const Tensor& y) { return self_attn(y, y, y, mask, added); });
+  };
+  if (options_.checkpoint != Checkpointed::block) return whole(src, bias);
+  if (!bias.defined())
+    return checkpoint([whole](const std::vector<Tensor>& in) { return whole(in[0], {}); }, {src});
+  return checkpoint([whole](const std::vector<Tensor>& in) { return whole(in[0], in[1]); },
+                    {src, bias});
 }
 
 Tensor TransformerEncoderLayer::decode(const Tensor& x, KeyValueCache& cache, const Mask& mask,

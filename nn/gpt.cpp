@@ -35,6 +35,7 @@ TransformerLayerOptions layer_options(const GptOptions& options) {
                                 .num_kv_heads = options.kv_heads,
                                 .init = ProjectionInit::linear_uniform,
                                 .path = options.path,
+                                .checkpoint = options.checkpoint,
                                 .dtype = options.dtype};
   if (options.positions == GptPositions::rotary) layer.rotary.emplace();
   return layer;
@@ -120,13 +121,16 @@ Tensor Gpt::features(const Tensor& tokens, GptCache* cache) const {
   return norm(x);
 }
 
-// All layers share one mask and one bias for their scores.
+// All layers share one mask and one bias for their scores. Only composed attention needs the mask's
+// tensor: fused attention takes the triangle as a number.
 Tensor Gpt::run_layers(Tensor x, const Shape& scores, GptCache* cache) const {
   const std::int64_t time = scores[2], keys = scores[3];
   Tensor bias;
   if (options_.positions == GptPositions::alibi)
     bias = alibi_bias(options_.heads, time, keys, keys - time, options_.dtype);
-  const Mask mask = cache ? Mask() : Mask::causal().prepared(scores);
+  const bool composed = options_.path == AttentionPath::composed;
+  Mask mask = cache ? Mask() : Mask::causal();
+  if (composed) mask = mask.prepared(scores);
   for (std::size_t i = 0; i < layers.size(); ++i)
     x = cache ? layers[i].decode(x, (*cache)[i], mask, bias) : layers[i](x, mask, bias);
   return x;

@@ -34,6 +34,7 @@ struct GptOptions {
   GptPositions positions = GptPositions::learned;
   std::optional<std::int64_t> kv_heads = {};  ///< heads of keys and values; `heads` when not given
   AttentionPath path = AttentionPath::composed;
+  Checkpointed checkpoint = Checkpointed::none;  ///< of every layer, but in decode()
   DType dtype = DType::f32;
 };
 

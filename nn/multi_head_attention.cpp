@@ -1,5 +1,6 @@
 #include <tapehead/nn/attention_recorder.h>
 #include <tapehead/nn/check.h>
+#include <tapehead/nn/checkpoint.h>
 #include <tapehead/nn/init.h>
 #include <tapehead/nn/multi_head_attention.h>
 #include <tapehead/ops/create.h>
@@ -188,7 +189,25 @@ MultiHeadAttention::WithWeights MultiHeadAttention::run(const Tensor& query, con
 
 Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const Mask& mask, const Tensor& bias) const {
+  if (options_.checkpoint) return run_checkpointed(query, key, value, {.mask = mask, .bias = bias});
   return run(query, key, value, {.mask = mask, .bias = bias}, std::nullopt).output;
+}
+
+// Of self-attention the input is given once: three times, each would have a gradient of its own.
+Tensor MultiHeadAttention::run_checkpointed(const Tensor& query, const Tensor& key,
+                                            const Tensor& value, AttentionOptions options) const {
+  const bool one_input = key.is_same(query) && value.is_same(query);
+  const bool biased = options.bias.defined();
+  std::vector<Tensor> inputs{query};
+  if (!one_input) inputs.insert(inputs.end(), {key, value});
+  if (biased) inputs.push_back(std::move(options.bias));
+  const auto again = [this, one_input, biased, mask = options.mask](const std::vector<Tensor>& in) {
+    const Tensor& k = in[one_input ? 0 : 1];
+    const Tensor& v = in[one_input ? 0 : 2];
+    return run(in[0], k, v, {.mask = mask, .bias = biased ? in.back() : Tensor()}, std::nullopt)
+        .output;
+  };
+  return checkpoint(again, inputs);
 }
 
 MultiHeadAttention::WithWeights MultiHeadAttention::with_weights(

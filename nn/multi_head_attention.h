@@ -38,6 +38,9 @@ struct MultiHeadAttentionOptions {
   ProjectionInit init = ProjectionInit::linear_uniform;
   /// Of attention() where no weights are asked for; with weights it is composed.
   AttentionPath path = AttentionPath::composed;
+  /// Whether a call that returns no weights keeps its inputs only, and runs again in the backward
+  /// pass (nn/checkpoint.h). The module must then stay where it is until that pass.
+  bool checkpoint = false;
   DType dtype = DType::f32;
 };
 
@@ -103,6 +106,8 @@ struct MultiHeadAttention : Module {
   void check(const Tensor& query, const Tensor& key, const Tensor& value) const;
   WithWeights run(const Tensor& query, const Tensor& key, const Tensor& value,
                   const AttentionOptions& options, std::optional<HeadWeights> which) const;
+  Tensor run_checkpointed(const Tensor& query, const Tensor& key, const Tensor& value,
+                          AttentionOptions options) const;
 
   MultiHeadAttentionOptions options_;
 };

@@ -16,6 +16,7 @@ MultiHeadAttentionOptions cross_attention_options(const TransformerLayerOptions&
           .num_kv_heads = options.num_kv_heads,
           .init = options.init,
           .path = options.path,
+          .checkpoint = options.checkpoint == Checkpointed::attention,
           .dtype = options.dtype};
 }
 

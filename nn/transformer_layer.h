@@ -7,6 +7,13 @@
 
 namespace tapehead::nn {
 
+/// What keeps its inputs only and is computed again in the backward pass (nn/checkpoint.h).
+enum class Checkpointed {
+  none,
+  attention,  ///< each attention, with its projections
+  block,      ///< the whole layer
+};
+
 /// Names and defaults are PyTorch's, but for the last group. Layers are always batch first.
 struct TransformerLayerOptions {
   std::int64_t d_model = 0;
@@ -22,6 +29,8 @@ struct TransformerLayerOptions {
   std::optional<RotaryOptions> rotary = {};       ///< positions, of self-attention only
   ProjectionInit init = ProjectionInit::xavier_uniform;
   AttentionPath path = AttentionPath::composed;
+  /// Unless none, the layer must stay where it is until the backward pass.
+  Checkpointed checkpoint = Checkpointed::none;
   DType dtype = DType::f32;
 };
 

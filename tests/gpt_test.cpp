@@ -2,6 +2,7 @@
 #include "support/checks.h"
 
 #include <tapehead/core/dry_run.h>
+#include <tapehead/core/ledger.h>
 #include <tapehead/core/memory.h>
 #include <tapehead/core/parallel.h>
 #include <tapehead/nn/gpt.h>
@@ -15,6 +16,7 @@
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -79,6 +81,28 @@ TEST_CASE("Gpt gives logits for each next token, and an early token does not see
   CHECK(equal(narrow(first, 0, 0, 2), narrow(second, 0, 0, 2)));
   CHECK(!equal(select(first, 0, 2), select(second, 0, 2)));
   CHECK(allclose(model(tokens_of({1, 2, 3, 4}, {4})), first, 1e-5, 1e-6));
+}
+
+TEST_CASE("Gpt with fused attention makes nothing of the size T x T, not even a mask") {
+  const auto largest_storage = [](AttentionPath path) {
+    constexpr std::int64_t time = 256;
+    GptOptions options = small_options();
+    options.context = time;
+    options.path = path;
+    const DryRun dry;
+    const Gpt model = small_gpt(options);
+    const Tensor tokens = zeros({1, time}, DType::i64);
+    const Ledger ledger;
+    Tape tape;
+    const Tensor loss = sum(model(tokens));
+    tape.gradient(loss, model.parameters());
+    std::int64_t largest = 0;
+    for (const Graph::Storage& storage : ledger.graph().storages)
+      largest = std::max(largest, storage.bytes);
+    return largest;
+  };
+  CHECK(largest_storage(AttentionPath::fused) == 4 * 256 * 32);  // in the feed-forward part
+  CHECK(largest_storage(AttentionPath::composed) >= 4 * 2 * 256 * 256);
 }
 
 TEST_CASE("positions matter: the same token at two places has different logits") {

@@ -530,7 +530,7 @@ TEST_CASE("cases reports a failure by name, worst element, got and want; also as
 
 TEST_CASE("help answers on stdout with exit code 0 and shows an example") {
   const Folder folder;
-  for (const std::string command : {"train", "sample", "cases"}) {
+  for (const std::string command : {"train", "sample", "cases", "plan"}) {
     const Finished finished = run(folder, {command, "--help"});
     CHECK(finished.exit_code == 0);
     CHECK(contains(finished.out, "Example: tapehead " + command));

@@ -14,7 +14,7 @@ class Builder {
  public:
   explicit Builder(const Graph& graph) : graph_(graph) { modules_.emplace_back(); }
 
-  ModuleSums build() {
+  ModuleSums build(bool with_parameters) {
     node_module_.reserve(graph_.nodes.size());
     for (const Graph::Node& node : graph_.nodes) {
       node_module_.push_back(find(node.module));
@@ -23,6 +23,7 @@ class Builder {
       modules_[node_module_.back()].own.flops += node.flops;
     }
     add_storages();
+    if (with_parameters) add_parameters();
     return assemble(0);
   }
 
@@ -74,6 +75,20 @@ class Builder {
       if (packer[i]) modules_[*packer[i]].own.activations += graph_.packings[i].bytes;
   }
 
+  void add_parameters() {
+    std::vector<bool> counted(graph_.storages.size(), false);
+    for (const Graph::Value& value : graph_.values) {
+      const auto id = static_cast<std::size_t>(value.storage);
+      const bool is_parameter = graph_.storages[id].category == Category::parameter;
+      if (!value.leaf || !is_parameter || counted[id]) continue;
+      counted[id] = true;
+      const std::string_view name = value.name;
+      const std::size_t dot = name.rfind('.');
+      const std::size_t module = dot == name.npos ? 0 : find(name.substr(0, dot));
+      modules_[module].own.parameters += graph_.storages[id].bytes;
+    }
+  }
+
   static void add_storage(const Graph::Storage& storage, ModuleSums& sums) {
     const bool exists_anyway =
         storage.category == Category::parameter || storage.category == Category::input;
@@ -96,6 +111,7 @@ class Builder {
       sums.activations += added.activations;
       sums.others += added.others;
       sums.flops += added.flops;
+      sums.parameters += added.parameters;
     }
     return sums;
   }
@@ -114,11 +130,15 @@ std::optional<std::int64_t> as_number(std::string_view name) {
   return number;
 }
 
+bool has_same_sums(const ModuleSums& a, const ModuleSums& b) {
+  return a.operations == b.operations && a.activations == b.activations && a.others == b.others &&
+         a.flops == b.flops && a.parameters == b.parameters;
+}
+
 bool follows(const ModuleSums& first, const ModuleSums& next, std::int64_t distance) {
   const auto a = as_number(first.name), b = as_number(next.name);
-  return a && b && *b - *a == distance && first.operations == next.operations &&
-         first.activations == next.activations && first.others == next.others &&
-         first.flops == next.flops && first.children == next.children;
+  return a && b && *b - *a == distance && has_same_sums(first, next) &&
+         first.children == next.children;
 }
 
 void multiply(ModuleSums& tree, std::int64_t factor) {
@@ -126,7 +146,43 @@ void multiply(ModuleSums& tree, std::int64_t factor) {
   tree.activations *= factor;
   tree.others *= factor;
   tree.flops *= factor;
+  tree.parameters *= factor;
   for (ModuleSums& child : tree.children) multiply(child, factor);
+}
+
+ModuleSums without_children(const ModuleSums& module) {
+  return {.name = module.name,
+          .repeats = module.repeats,
+          .operations = module.operations,
+          .activations = module.activations,
+          .others = module.others,
+          .flops = module.flops,
+          .parameters = module.parameters,
+          .children = {}};
+}
+
+ModuleSums outside_modules(const ModuleSums& tree) {
+  ModuleSums rest = without_children(tree);
+  for (const ModuleSums& child : tree.children) {
+    rest.operations -= child.operations;
+    rest.activations -= child.activations;
+    rest.others -= child.others;
+    rest.flops -= child.flops;
+    rest.parameters -= child.parameters;
+  }
+  return rest;
+}
+
+void add_rows(const std::string& prefix, const ModuleSums& module, std::size_t depth,
+              std::vector<ModuleRow>& rows) {
+  const std::string name = prefix + module.name;
+  if (module.repeats == 1 && module.children.size() == 1 &&
+      has_same_sums(module, module.children[0]))
+    return add_rows(name + ".", module.children[0], depth, rows);
+  const std::string repeats = module.repeats > 1 ? " x " + std::to_string(module.repeats) : "";
+  rows.push_back({std::string(2 * std::min<std::size_t>(depth, 8), ' ') + name + repeats,
+                  without_children(module)});
+  for (const ModuleSums& child : module.children) add_rows("", child, depth + 1, rows);
 }
 
 ModuleSums merge_run(std::span<ModuleSums> run) {
@@ -152,7 +208,9 @@ std::vector<std::string_view> split_path(std::string_view path) {
   return parts;
 }
 
-ModuleSums module_sums(const Graph& graph) { return Builder(graph).build(); }
+ModuleSums module_sums(const Graph& graph) { return Builder(graph).build(false); }
+
+ModuleSums module_sums_with_parameters(const Graph& graph) { return Builder(graph).build(true); }
 
 ModuleSums folded(ModuleSums tree) {
   std::vector<ModuleSums> all = std::move(tree.children);
@@ -166,6 +224,14 @@ ModuleSums folded(ModuleSums tree) {
     tree.children.push_back(merge_run(std::span(all).subspan(begin, end - begin)));
   }
   return tree;
+}
+
+std::vector<ModuleRow> table_rows(const ModuleSums& tree) {
+  std::vector<ModuleRow> rows;
+  ModuleSums rest = outside_modules(tree);
+  if (!has_same_sums(rest, {})) rows.push_back({"(outside modules)", std::move(rest)});
+  for (const ModuleSums& child : tree.children) add_rows("", child, 0, rows);
+  return rows;
 }
 
 }  // namespace tapehead::graph

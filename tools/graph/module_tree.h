@@ -18,6 +18,7 @@ struct ModuleSums {
   std::int64_t activations = 0;  ///< bytes of saved storages that are no parameters or inputs
   std::int64_t others = 0;       ///< bytes of saved parameters and inputs
   std::int64_t flops = 0;        ///< of its operations in the forward computation
+  std::int64_t parameters = 0;   ///< bytes of its parameters, where they were asked for
   std::vector<ModuleSums> children;
   bool operator==(const ModuleSums&) const = default;
 };
@@ -34,8 +35,23 @@ std::vector<std::string_view> split_path(std::string_view path);
 /// rule counts nowhere.
 ModuleSums module_sums(const Graph& graph);
 
+/// The same with the bytes of the parameters that operations used, each in the module that its name
+/// begins with. That module has a row even when no operation ran in it.
+ModuleSums module_sums_with_parameters(const Graph& graph);
+
 /// The same with runs of siblings folded whose names are consecutive numbers and which are equal
 /// otherwise.
 ModuleSums folded(ModuleSums tree);
+
+/// One line of a table by module.
+struct ModuleRow {
+  std::string label;  ///< indented by depth: "  self_attn", "layers.0-3 x 4"
+  ModuleSums sums;    ///< without the children
+};
+
+/// The lines of a table of `tree`, parents before their children. What belongs to no module, and
+/// what modules that nothing encloses share, comes first as "(outside modules)". A module that adds
+/// nothing to its only child shares that child's line.
+std::vector<ModuleRow> table_rows(const ModuleSums& tree);
 
 }  // namespace tapehead::graph

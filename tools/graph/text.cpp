@@ -66,8 +66,7 @@ class SavedTable {
   std::string print() {
     text_ = table_row("module", "ops", "saved activations", "share", "parameters, inputs");
     text_ += std::string(page_columns, '-') + "\n";
-    row_outside_modules();
-    for (const ModuleSums& child : tree_.children) rows_below("", child, 0);
+    for (const ModuleRow& line : table_rows(tree_)) row(line.label, line.sums);
     text_ += std::string(page_columns, '-') + "\n";
     row("total", tree_);
     note_packings();
@@ -94,31 +93,6 @@ class SavedTable {
     if (planned > 0)
       text_ += "planned, not proven: a real run refuses " + format_count(planned) +
                " of these operations, which compute in bf16 or f16\n";
-  }
-
-  // What belongs to no module, and what modules that nothing encloses share.
-  void row_outside_modules() {
-    ModuleSums rest = tree_;
-    for (const ModuleSums& child : tree_.children) {
-      rest.operations -= child.operations;
-      rest.activations -= child.activations;
-      rest.others -= child.others;
-    }
-    if (rest.operations + rest.activations + rest.others > 0) row("(outside modules)", rest);
-  }
-
-  // A module that adds nothing to its only child shares that child's row: "blocks.0-3 x 4".
-  void rows_below(const std::string& prefix, const ModuleSums& module, std::size_t depth) {
-    const std::string name = prefix + module.name;
-    const bool passes_on = module.repeats == 1 && module.children.size() == 1 &&
-                           module.children[0].operations == module.operations &&
-                           module.children[0].activations == module.activations &&
-                           module.children[0].others == module.others;
-    if (passes_on) return rows_below(name + ".", module.children[0], depth);
-    row(std::string(2 * std::min<std::size_t>(depth, 8), ' ') + name +
-            (module.repeats > 1 ? " x " + std::to_string(module.repeats) : ""),
-        module);
-    for (const ModuleSums& child : module.children) rows_below("", child, depth + 1);
   }
 
   void row(const std::string& name, const ModuleSums& sums) {

@@ -23,5 +23,7 @@ void check_numbers(CLI::App& app);
 
 /// Adds `tapehead graph` and its commands.
 void add_graph(CLI::App& app, int& exit_code);
+/// Adds `tapehead plan`.
+void add_plan(CLI::App& app, int& exit_code);
 
 }  // namespace tapehead::program

@@ -141,6 +141,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_cases(app, exit_code);
   add_lecture(app, exit_code);
   add_graph(app, exit_code);
+  add_plan(app, exit_code);
   check_numbers(app);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,254 @@
+#include <tapehead/core/error.h>
+#include <tapehead/graph/closed_form.h>
+#include <tapehead/graph/timeline.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace tapehead::graph {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// ---- sampling ----------------------------------------------------------------------------------
+
+void check(std::span<const Dimension> dimensions) {
+  if (dimensions.empty()) throw ValueError("closed_forms", "there is no dimension");
+  for (const Dimension& dimension : dimensions) {
+    const std::set<std::int64_t> distinct(dimension.sizes.begin(), dimension.sizes.end());
+    if (dimension.degree < 0 || distinct.size() != dimension.sizes.size() ||
+        std::ssize(dimension.sizes) < dimension.degree + 2)
+      throw ValueError("closed_forms", "dimension " + dimension.name + " of degree " +
+                                           std::to_string(dimension.degree) +
+                                           " needs at least degree + 2 distinct sizes");
+  }
+}
+
+std::vector<Axis> axes_of(std::span<const Dimension> dimensions) {
+  std::vector<Axis> axes;
+  for (const Dimension& dimension : dimensions)
+    axes.push_back({dimension.name,
+                    {dimension.sizes.begin(), dimension.sizes.begin() + dimension.degree + 1}});
+  return axes;
+}
+
+using Point = std::vector<std::int64_t>;
+
+// All points of the grid, the last axis running fastest.
+std::vector<Point> grid_of(const std::vector<Axis>& axes) {
+  std::vector<Point> points{{}};
+  for (const Axis& axis : axes) {
+    std::vector<Point> longer;
+    for (const Point& point : points)
+      for (const std::int64_t node : axis.nodes) {
+        longer.push_back(point);
+        longer.back().push_back(node);
+      }
+    points = std::move(longer);
+  }
+  return points;
+}
+
+std::vector<Point> comparisons(std::span<const Dimension> dimensions) {
+  Point first, last;
+  for (const Dimension& dimension : dimensions) {
+    first.push_back(dimension.sizes.front());
+    last.push_back(dimension.sizes.back());
+  }
+  std::vector<Point> points{last};
+  for (std::size_t d = 0; d < dimensions.size(); ++d)
+    for (std::size_t i = at(dimensions[d].degree) + 1; i < dimensions[d].sizes.size(); ++i) {
+      points.push_back(first);
+      points.back()[d] = dimensions[d].sizes[i];
+    }
+  return points;
+}
+
+std::int64_t value_of(const Quantities& quantities, const std::string& name) {
+  const auto found = quantities.find(name);
+  return found == quantities.end() ? 0 : found->second;
+}
+
+// What was measured where. The points of the grid come first.
+struct Samples {
+  std::vector<Axis> axes = {};
+  std::size_t on_grid = 0;
+  std::vector<Point> points = {};
+  std::vector<Quantities> values = {};
+
+  std::optional<Polynomial> form_of(const std::string& name) const {
+    std::vector<std::int64_t> nodes;
+    for (std::size_t i = 0; i < on_grid; ++i) nodes.push_back(value_of(values[i], name));
+    std::optional<Polynomial> form = interpolate(axes, nodes);
+    for (std::size_t i = on_grid; form && i < points.size(); ++i)
+      if (!agrees(*form, points[i], value_of(values[i], name))) form.reset();
+    return form;
+  }
+
+  static bool agrees(const Polynomial& form, const Point& point, std::int64_t value) {
+    try {
+      return form(point) == value;
+    } catch (const ValueError&) {
+      return false;
+    }
+  }
+};
+
+// ---- what is measured on a graph ---------------------------------------------------------------
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// "layers.0.self_attn" becomes "layers.*.self_attn".
+std::string without_numbers(const std::string& path) {
+  std::string pattern;
+  for (std::size_t begin = 0, end; begin <= path.size(); begin = end + 1) {
+    end = std::min(path.find('.', begin), path.size());
+    const std::string_view part(path.data() + begin, end - begin);
+    if (begin > 0) pattern += '.';
+    pattern += is_number(part) ? "*" : part;
+  }
+  return pattern;
+}
+
+// Turns graphs into quantities, and remembers which rows of slots it met.
+class Meter {
+ public:
+  Quantities measure(const Graph& graph) {
+    Quantities sums{{"saved activations", graph.saved_activation_bytes()},
+                    {"saved", graph.saved_bytes()},
+                    {"flops", 0},
+                    {"recomputed", 0}};
+    for (const Graph::Node& node : graph.nodes)
+      sums[node.recomputed ? "recomputed" : "flops"] += node.flops;
+    if (!graph.events.empty()) sums["peak"] = timeline(graph).peak;
+    add_slots(graph, sums);
+    return sums;
+  }
+
+  const std::vector<SavedForm>& rows() const { return rows_; }
+
+  static std::string bytes_name(const SavedForm& row) { return "bytes of " + to_string(row); }
+  static std::string added_name(const SavedForm& row) { return "added by " + to_string(row); }
+
+ private:
+  using Key = std::pair<bool, std::int64_t>;  // whether it is a packing, and its id
+
+  struct Row {
+    std::set<Key> keeps;
+    std::int64_t bytes = 0, added = 0;
+  };
+
+  void add_slots(const Graph& graph, Quantities& sums) {
+    const std::vector<int> occurrences = occurrences_in(graph);
+    std::unordered_map<std::string, Row> rows;
+    std::set<Key> counted;
+    for (const Graph::SavedSlot& slot : graph.saved) {
+      if (graph.nodes[at(slot.node)].recomputed) continue;
+      const SavedForm& form = row_of(graph, slot, occurrences[at(slot.node)]);
+      add(graph, slot, rows[to_string(form)], counted);
+    }
+    for (const SavedForm& form : rows_) {
+      sums[bytes_name(form)] = rows[to_string(form)].bytes;
+      sums[added_name(form)] = rows[to_string(form)].added;
+    }
+  }
+
+  static void add(const Graph& graph, const Graph::SavedSlot& slot, Row& row,
+                  std::set<Key>& counted) {
+    const bool packed = slot.packing >= 0;
+    const Graph::Storage& storage = graph.storages[at(graph.values[at(slot.value)].storage)];
+    const Key key{packed, packed ? slot.packing : graph.values[at(slot.value)].storage};
+    const std::int64_t bytes = packed ? graph.packings[at(slot.packing)].bytes : storage.bytes;
+    const bool exists_anyway =
+        !packed && (storage.category == Category::parameter || storage.category == Category::input);
+    if (row.keeps.insert(key).second) row.bytes += bytes;
+    if (!exists_anyway && counted.insert(key).second) row.added += bytes;
+  }
+
+  // Of each node, which one it is of the operations of this name in its module.
+  static std::vector<int> occurrences_in(const Graph& graph) {
+    std::unordered_map<std::string, int> counts;
+    std::vector<int> occurrences;
+    for (const Graph::Node& node : graph.nodes)
+      occurrences.push_back(node.recomputed ? 0 : ++counts[node.module + " " + node.operation]);
+    return occurrences;
+  }
+
+  const SavedForm& row_of(const Graph& graph, const Graph::SavedSlot& slot, int occurrence) {
+    const Graph::Node& node = graph.nodes[at(slot.node)];
+    SavedForm form{
+        without_numbers(node.module), node.operation, occurrence, slot.slot, slot.reason, {}, {}};
+    const auto [known, is_new] = by_name_.try_emplace(to_string(form), rows_.size());
+    if (is_new) rows_.push_back(std::move(form));
+    return rows_[known->second];
+  }
+
+  std::vector<SavedForm> rows_;
+  std::unordered_map<std::string, std::size_t> by_name_;
+};
+
+Samples sample(const std::function<Quantities(Sizes)>& measure,
+               std::span<const Dimension> dimensions) {
+  check(dimensions);
+  Samples samples;
+  samples.axes = axes_of(dimensions);
+  samples.points = grid_of(samples.axes);
+  samples.on_grid = samples.points.size();
+  for (Point& point : comparisons(dimensions)) samples.points.push_back(std::move(point));
+  for (const Point& point : samples.points) samples.values.push_back(measure(point));
+  return samples;
+}
+
+}  // namespace
+
+std::map<std::string, std::optional<Polynomial>> closed_forms(
+    const std::function<Quantities(Sizes)>& measure, std::span<const Dimension> dimensions) {
+  const Samples samples = sample(measure, dimensions);
+  std::map<std::string, std::optional<Polynomial>> forms;
+  for (const Quantities& quantities : samples.values)
+    for (const auto& [name, value] : quantities)
+      if (!forms.contains(name)) forms[name] = samples.form_of(name);
+  return forms;
+}
+
+GraphForms closed_forms(const std::function<Graph(Sizes)>& model,
+                        std::span<const Dimension> dimensions,
+                        const std::function<Quantities(const Graph&)>& others) {
+  Meter meter;
+  const std::string prefix = "others: ";
+  auto all = closed_forms(
+      [&](Sizes sizes) {
+        const Graph graph = model(sizes);
+        Quantities sums = meter.measure(graph);
+        if (others)
+          for (const auto& [name, value] : others(graph)) sums[prefix + name] = value;
+        return sums;
+      },
+      dimensions);
+  GraphForms forms{.saved_activations = all["saved activations"],
+                   .saved = all["saved"],
+                   .flops = all["flops"],
+                   .recomputed = all["recomputed"],
+                   .peak = all["peak"],
+                   .slots = meter.rows(),
+                   .others = {}};
+  for (SavedForm& row : forms.slots) {
+    row.bytes = all[Meter::bytes_name(row)];
+    row.added = all[Meter::added_name(row)];
+  }
+  for (auto& [name, form] : all)
+    if (name.starts_with(prefix)) forms.others[name.substr(prefix.size())] = std::move(form);
+  return forms;
+}
+
+std::string to_string(const SavedForm& form) {
+  const std::string number = form.occurrence > 1 ? "#" + std::to_string(form.occurrence) : "";
+  return (form.module.empty() ? "" : form.module + " ") + form.operation + number + "." + form.slot;
+}
+
+}  // namespace tapehead::graph

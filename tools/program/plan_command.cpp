@@ -1,0 +1,100 @@
+#include "plan_command.h"
+
+#include <initializer_list>
+#include <iostream>
+#include <utility>
+
+#include "commands.h"
+#include "plan_models.h"
+#include "plan_report.h"
+
+namespace tapehead::program {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw ValueError("plan", what); }
+
+template <class T>
+T chosen(const char* option, const std::string& text,
+         std::initializer_list<std::pair<const char*, T>> choices) {
+  std::string names;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  refuse("--" + std::string(option) + " " + text + ": it must be one of " + names);
+}
+
+void replace(std::int64_t& size, const std::optional<std::int64_t>& given) {
+  if (given) size = *given;
+}
+
+nn::GptOptions model_of(const PlanCommand& command) {
+  const bool has_sizes =
+      command.layers && command.heads && command.dim && command.context && command.vocabulary;
+  if (!command.model && !has_sizes)
+    refuse("it needs --model, or --layers, --heads, --dim, --context and --vocabulary");
+  nn::GptOptions model = command.model ? plan_model(*command.model) : nn::GptOptions{};
+  replace(model.layers, command.layers);
+  replace(model.heads, command.heads);
+  replace(model.dim, command.dim);
+  replace(model.context, command.context);
+  replace(model.vocab_size, command.vocabulary);
+  model.dropout = command.dropout.value_or(model.dropout);
+  model.tied_output = model.tied_output || command.tied_output;
+  return model;
+}
+
+TrainingSetup setup_of(const PlanCommand& command) {
+  TrainingSetup setup{.model = model_of(command), .batch = command.batch.value_or(1)};
+  setup.model.dtype = chosen<DType>(
+      "dtype", command.dtype,
+      {{"f32", DType::f32}, {"f64", DType::f64}, {"bf16", DType::bf16}, {"f16", DType::f16}});
+  setup.model.path = chosen<nn::AttentionPath>(
+      "attention", command.attention,
+      {{"composed", nn::AttentionPath::composed}, {"fused", nn::AttentionPath::fused}});
+  setup.model.checkpoint = chosen<nn::Checkpointed>("checkpoint", command.checkpoint,
+                                                    {{"none", nn::Checkpointed::none},
+                                                     {"block", nn::Checkpointed::block},
+                                                     {"attention", nn::Checkpointed::attention}});
+  setup.optimizer =
+      chosen<PlanOptimizer>("optimizer", command.optimizer,
+                            {{"sgd", PlanOptimizer::sgd}, {"adamw", PlanOptimizer::adamw}});
+  return setup;
+}
+
+// Makes the size that --fit names the largest that fits; 0 when not even 1 does.
+std::int64_t fit(const PlanCommand& command, std::int64_t memory, TrainingSetup& setup) {
+  std::int64_t& size = *chosen<std::int64_t*>(
+      "fit", *command.fit, {{"batch", &setup.batch}, {"context", &setup.model.context}});
+  const bool given =
+      *command.fit == "batch" ? command.batch.has_value() : command.context.has_value();
+  if (given) refuse("--" + *command.fit + " is what --fit " + *command.fit + " finds: give one");
+  size = largest_that_fits([&](std::int64_t candidate) {
+    size = candidate;
+    return verdict(costs_of(training_step(setup)), memory) == Verdict::fits;
+  });
+  return size;
+}
+
+}  // namespace
+
+int run_plan(const PlanCommand& command) {
+  PlanReport report{
+      .name = command.model.value_or("a Gpt"), .setup = setup_of(command), .costs = {}};
+  if (command.memory) report.memory = parse_memory(*command.memory);
+  if (command.fit) {
+    if (!report.memory) refuse("--fit needs --memory");
+    if (fit(command, *report.memory, report.setup) == 0) {
+      std::cout << "not even a " << *command.fit << " of 1 fits\n";
+      return bad_news;
+    }
+    report.fitted = command.fit;
+  }
+  report.costs = costs_of(training_step(report.setup));
+  if (command.formula) report.forms = forms_near(report.setup);
+  std::cout << (command.as_json ? plan_json(report) : plan_text(report));
+  const bool fits = !report.memory || verdict(report.costs, *report.memory) == Verdict::fits;
+  return fits ? done : bad_news;
+}
+
+}  // namespace tapehead::program

@@ -1,0 +1,148 @@
+#include "plan_models.h"
+
+#include <tapehead/nn/atomic_file.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace tapehead::program {
+namespace {
+
+using nlohmann::json;
+
+struct Named {
+  const char* name;
+  nn::GptOptions options;
+};
+
+nn::GptOptions gpt2(std::int64_t layers, std::int64_t heads, std::int64_t dim) {
+  return {.vocab_size = 50257,
+          .context = 1024,
+          .layers = layers,
+          .heads = heads,
+          .dim = dim,
+          .tied_output = true,
+          .activation = nn::Activation::gelu_tanh};
+}
+
+std::vector<Named> named_models() {
+  return {
+      {"gpt2", gpt2(12, 12, 768)},
+      {"gpt2-medium", gpt2(24, 16, 1024)},
+      {"gpt2-large", gpt2(36, 20, 1280)},
+      {"gpt2-xl", gpt2(48, 25, 1600)},
+      {"7b", {.vocab_size = 32000, .context = 32768, .layers = 32, .heads = 32, .dim = 4096}},
+  };
+}
+
+// ---- files -------------------------------------------------------------------------------------
+
+// The fields of an object, each asked for once; what is left over nobody knows.
+class Fields {
+ public:
+  Fields(json object, const std::string& source) : object_(std::move(object)), source_(source) {
+    if (!object_.is_object()) fail("it must be a JSON object");
+  }
+
+  std::int64_t integer(const char* name) {
+    const json value = take(name);
+    if (value.is_null()) fail("\"" + std::string(name) + "\" is missing");
+    const bool too_large =
+        value.is_number_unsigned() &&
+        value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+    if (!value.is_number_integer() || too_large)
+      fail("\"" + std::string(name) + "\" must be a whole number");
+    return value.get<std::int64_t>();
+  }
+  double number(const char* name) {
+    const json value = take(name);
+    if (value.is_null()) return 0;
+    if (!value.is_number()) fail("\"" + std::string(name) + "\" must be a number");
+    return value.get<double>();
+  }
+  bool truth(const char* name) {
+    const json value = take(name);
+    if (value.is_null()) return false;
+    if (!value.is_boolean()) fail("\"" + std::string(name) + "\" must be true or false");
+    return value.get<bool>();
+  }
+  void finish() const {
+    if (!object_.empty()) fail("\"" + object_.begin().key() + "\" is no field of a model");
+  }
+
+ private:
+  json take(const char* name) {
+    const json value = object_.contains(name) ? object_[name] : json();
+    object_.erase(name);
+    return value;
+  }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw ValueError("plan", source_ + ": " + what);
+  }
+
+  json object_;
+  const std::string& source_;
+};
+
+// ---- memory ------------------------------------------------------------------------------------
+
+// 0 for a unit that is none.
+double unit_bytes(std::string_view unit) {
+  if (unit.empty() || unit == "B") return 1;
+  const std::size_t power = std::string_view("KMGTP").find(unit[0]);
+  if (power == std::string_view::npos) return 0;
+  const double exponent = static_cast<double>(power) + 1;
+  if (unit.substr(1) == "iB") return std::pow(1024.0, exponent);
+  return unit.substr(1) == "B" ? std::pow(1000.0, exponent) : 0;
+}
+
+}  // namespace
+
+std::vector<std::string> plan_model_names() {
+  std::vector<std::string> names;
+  for (const Named& model : named_models()) names.push_back(model.name);
+  return names;
+}
+
+nn::GptOptions plan_model(const std::string& name_or_file) {
+  for (const Named& model : named_models())
+    if (model.name == name_or_file) return model.options;
+  if (name_or_file.ends_with(".json"))
+    return model_from_json(nn::read_file("plan", name_or_file), name_or_file);
+  std::string names;
+  for (const std::string& name : plan_model_names()) names += name + ", ";
+  throw ValueError("plan", "model \"" + name_or_file + "\": it must be one of " + names +
+                               "or a file whose name ends with .json");
+}
+
+nn::GptOptions model_from_json(std::string_view text, const std::string& source) {
+  json object = json::parse(text, nullptr, false);
+  if (object.is_discarded()) throw ValueError("plan", source + ": it is not JSON");
+  Fields fields(std::move(object), source);
+  nn::GptOptions options;
+  options.layers = fields.integer("layers");
+  options.heads = fields.integer("heads");
+  options.dim = fields.integer("dim");
+  options.context = fields.integer("context");
+  options.vocab_size = fields.integer("vocabulary");
+  options.dropout = fields.number("dropout");
+  options.tied_output = fields.truth("tied_output");
+  fields.finish();
+  return options;
+}
+
+std::int64_t parse_memory(std::string_view text) {
+  double number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit = text.substr(static_cast<std::size_t>(stop - text.data()));
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  const double bytes = number * unit_bytes(unit);
+  if (error != std::errc() || !(bytes >= 1 && bytes < 0x1p63))
+    throw ValueError("plan", "memory \"" + std::string(text) +
+                                 "\": it must be an amount such as 24GiB, 80GB or 1000000");
+  return static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace tapehead::program
