@@ -112,7 +112,8 @@ TEST_CASE("dry runs nest, each with an account of its own, and belong to their t
   CHECK(memory_stats().live == 80);
 }
 
-TEST_CASE("bytes that do not fit in 63 bits together are an error of the dry run, not a wrong sum") {
+TEST_CASE(
+    "bytes that do not fit in 63 bits together are an error of the dry run, not a wrong sum") {
   const DryRun dry;
   const Shape half{std::int64_t{1} << 59};
   const Tensor x = empty("x", half, DType::f64);

@@ -298,6 +298,8 @@ TEST_CASE("a resumed run keeps its options, its text, and its files") {
   };
   check_refused(folder, with({"--dim", "32"}), "--dim 32: the run in");
   check_refused(folder, with({"--steps", "8"}), "--steps 8: the run in");
+  check_refused(folder, {"train", "--resume", "--out", out, "--threads", "4294967297"},
+                "--threads 4294967297: it must be 0 to 1024");
   check_refused(folder, with({"--text", folder.write("other.txt", "another text")}),
                 "the text is not the one");
   check_refused(folder, {"train", "--resume", "--out", folder / "nowhere"},

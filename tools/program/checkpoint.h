@@ -43,5 +43,4 @@ struct StoredModel {
 /// The model of a run. Errors as load_run.
 StoredModel load_model(const std::filesystem::path& folder);
 
-
 }  // namespace tapehead::program

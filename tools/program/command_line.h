@@ -4,8 +4,8 @@
 
 namespace tapehead::program {
 
-/// Runs the command that the arguments name, and returns its exit code; whatever is wrong with them,
-/// with the command's input or with stdout is one line on stderr.
+/// Runs the command that the arguments name, and returns its exit code; whatever is wrong with
+/// them, with the command's input or with stdout is one line on stderr.
 int run_command_line(int argc, const char* const* argv);
 
 }  // namespace tapehead::program

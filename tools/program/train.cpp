@@ -115,8 +115,13 @@ void train(Trainer& trainer, const Corpus& corpus, const TrainCommand& command) 
             << ": model.safetensors, checkpoint.safetensors, losses.csv, graph.json" << std::endl;
 }
 
+void check_and_use(const TrainOptions& options) {
+  check(options);
+  if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
+}
+
 void start(const TrainCommand& command) {
-  check(command.options);
+  check_and_use(command.options);
   const Corpus corpus = read_text(command.options);
   Trainer trainer({.options = command.options,
                    .characters = corpus.vocabulary.characters(),
@@ -134,6 +139,7 @@ void resume(const TrainCommand& command) {
   const RunFolder folder(command.folder);
   StoredRun stored = load_run(command.folder);
   stored.state.options = resumed_options(command, stored.state.options);
+  check_and_use(stored.state.options);
   const Corpus corpus = read_text(stored.state.options);
   check_same_text(corpus, stored.state, command.folder);
   Trainer trainer(stored.state, corpus);
@@ -145,8 +151,6 @@ void resume(const TrainCommand& command) {
 }  // namespace
 
 int run_train(const TrainCommand& command) {
-  const std::int64_t threads = command.options.threads;
-  if (threads > 0) set_num_threads(static_cast<int>(threads));
   command.resume ? resume(command) : start(command);
   return done;
 }

@@ -41,8 +41,8 @@ std::vector<std::string> train_option_names();
 void check_same_option(const std::string& name, const TrainOptions& options,
                        const TrainOptions& stored, const std::string& owner);
 
-/// ValueError that names the first option which cannot be: sizes and rates that are not positive, too
-/// many threads or minutes, heads that do not divide dim, a dtype that is not floating.
+/// ValueError that names the first option which cannot be: sizes and rates that are not positive,
+/// too many threads or minutes, heads that do not divide dim, a dtype that is not floating.
 void check(const TrainOptions& options);
 
 /// DType::f32 or DType::f64.
