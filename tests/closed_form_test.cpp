@@ -195,7 +195,7 @@ TEST_CASE("at dropout 0 one slot alone adds a B*h*T^2 term; with dropout the oth
 
 TEST_CASE("fused attention saves nothing of T x T") {
   const GraphForms forms = attention_forms(0, nn::AttentionPath::fused);
-  CHECK(text_of(forms.saved_activations) == "4*B*h*T + 20*B*T*d");
+  CHECK(text_of(forms.saved_activations) == "8*B*h*T + 20*B*T*d");
   CHECK(square_rows(forms).empty());
 }
 

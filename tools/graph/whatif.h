@@ -56,11 +56,11 @@ Graph checkpointed(const Graph& graph, std::string_view path);
 /// adds a bias, masked_fill, softmax, dropout, a product.
 ///
 /// Slots: those of these operations go. An operation "fused_attention" keeps q, k, v, its result y,
-/// log_sum (one number for each query and head) and a bias. A mask of two dims that comparing
+/// row_max and row_sum (a number for each query and head) and a bias. A mask of two dims that comparing
 /// positions made (by "gt") is taken for a causal triangle, of which the kernel needs no tensor;
 /// any other mask is kept as "hidden".
 ///
-/// Script: what the steps of these operations gave birth to goes, but for y; log_sum comes. The
+/// Script: what the steps of these operations gave birth to goes, but for y; row_max and row_sum come. The
 /// kernel writes y as the merged heads want it, so the copy that merges them goes too, and y lives
 /// as long as that copy did. One backward step stands for theirs: the gradients of q, k and v are
 /// born in it, and what it keeps dies after it. The kernel's own workspace is on its stack: no

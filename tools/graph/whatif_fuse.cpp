@@ -164,14 +164,11 @@ class Fusion {
   }
 
   void edit_slots() {
-    log_sum_ = script_.add_storage(
-        {.bytes = log_sum_bytes(), .category = Category::saved, .operation = "fused_attention"});
-    result_.values.push_back(log_sum_value());
     add_slot("q", chain_.q);
     add_slot("k", chain_.k);
     add_slot("v", chain_.v);
     add_slot("y", was_.nodes[at(chain_.product)].output);
-    add_slot("log_sum", std::ssize(result_.values) - 1);
+    for (const char* slot : {"row_max", "row_sum"}) add_statistic(slot);
     if (chain_.bias >= 0) add_slot("bias", chain_.bias_value);
     for (const Graph::SavedSlot& slot : was_.saved)
       if (slot.node == chain_.mask && slot.slot == "mask" && slot.packing < 0 &&
@@ -192,20 +189,22 @@ class Fusion {
     return was_.values[at(was_.nodes[at(chain_.softmax)].output)].shape;
   }
 
-  Graph::Value log_sum_value() const {
+  // A number for each row of the scores.
+  void add_statistic(const char* slot) {
     Shape shape = scores_shape();
     if (shape.rank() > 0) shape.erase(shape.rank() - 1);
-    return {.name = "",
-            .dtype = was_.values[at(chain_.q)].dtype,
-            .shape = shape,
-            .strides = contiguous_strides(shape),
-            .storage = log_sum_,
-            .producer = node_};
-  }
-  std::int64_t log_sum_bytes() const {
-    Shape shape = scores_shape();
-    if (shape.rank() > 0) shape.erase(shape.rank() - 1);
-    return numel(shape) * static_cast<std::int64_t>(size_of(was_.values[at(chain_.q)].dtype));
+    const DType dtype = was_.values[at(chain_.q)].dtype;
+    statistics_.push_back(
+        script_.add_storage({.bytes = numel(shape) * static_cast<std::int64_t>(size_of(dtype)),
+                             .category = Category::saved,
+                             .operation = "fused_attention"}));
+    result_.values.push_back({.name = "",
+                              .dtype = dtype,
+                              .shape = shape,
+                              .strides = contiguous_strides(shape),
+                              .storage = statistics_.back(),
+                              .producer = node_});
+    add_slot(slot, std::ssize(result_.values) - 1);
   }
 
   // ---- births and deaths ----
@@ -220,7 +219,7 @@ class Fusion {
         if (n != node_) script_.remove_step(gone);
       }
     result_.steps[at(step)].operation = "fused_attention";
-    script_.be_born(log_sum_, {step, Part::start});
+    for (const std::int64_t made : statistics_) script_.be_born(made, {step, Part::start});
     if (merged_ >= 0) {
       script_.remove(y_);
       script_.be_born_earlier(merged_, {step, Part::start});
@@ -250,7 +249,8 @@ class Fusion {
                               .module = was_.nodes[at(node_)].module,
                               .node = node_};
     for (const std::int64_t storage : kept_) {
-      const std::int64_t death = storage == log_sum_ ? one : script_.death_step(storage);
+      const bool is_new = std::ranges::find(statistics_, storage) != statistics_.end();
+      const std::int64_t death = is_new ? one : script_.death_step(storage);
       if (death >= 0 && death <= one && was_.steps[at(death)].phase == Phase::backward)
         script_.die(storage, {one, Part::end});
     }
@@ -262,9 +262,11 @@ class Fusion {
   Graph& result_;
   Script& script_;
   const std::vector<std::int64_t> nodes_;
-  const std::int64_t node_;                           // that becomes the fused one
-  std::int64_t y_ = -1, merged_ = -1, log_sum_ = -1;  // storages
-  std::set<std::int64_t> kept_;                       // storages
+  const std::int64_t node_;  // that becomes the fused one
+  // Storages:
+  std::int64_t y_ = -1, merged_ = -1;
+  std::vector<std::int64_t> statistics_;
+  std::set<std::int64_t> kept_;
 };
 
 // Masks that were made before, and that no slot keeps any more, go after their last reader.
