@@ -1,20 +1,14 @@
 #include "evaluate.h"
 
-#include <tapehead/ops/loss.h>
 #include <tapehead/ops/views.h>
 
 #include <algorithm>
-
-#include "batches.h"
 
 namespace tapehead::program {
 namespace {
 
 double summed_loss(const nn::Gpt& model, const Batch& batch) {
-  const Tensor logits = model(batch.inputs);
-  const Tensor loss = cross_entropy(reshape(logits, {-1, model.options().vocab_size}),
-                                    reshape(batch.targets, {-1}), {.reduction = Reduction::sum});
-  return loss.item();
+  return next_character_loss(model, batch, Reduction::sum).item();
 }
 
 // The starts of `count` of the `all` windows that stand side by side, evenly spread.
@@ -25,6 +19,12 @@ std::vector<std::int64_t> spread_starts(std::int64_t all, std::int64_t count, st
 }
 
 }  // namespace
+
+Tensor next_character_loss(const nn::Gpt& model, const Batch& batch, Reduction reduction) {
+  const Tensor logits = model(batch.inputs);
+  const Tensor rows = reshape(logits, {-1, model.options().vocab_size});
+  return cross_entropy(rows, reshape(batch.targets, {-1}), {.reduction = reduction});
+}
 
 double held_out_loss(const nn::Gpt& model, std::span<const Token> text, std::int64_t batch,
                      std::int64_t max_windows) {

@@ -1,15 +1,21 @@
-// The loss of a language model on held-out text.
+// The loss of a language model: of a batch, and on held-out text.
 #pragma once
 
 #include <tapehead/nn/gpt.h>
+#include <tapehead/ops/loss.h>
 
 #include <cstdint>
 #include <limits>
 #include <span>
 
+#include "batches.h"
 #include "corpus.h"
 
 namespace tapehead::program {
+
+/// -log p of each character that follows in the batch, in nats: their mean, or their sum.
+Tensor next_character_loss(const nn::Gpt& model, const Batch& batch,
+                           Reduction reduction = Reduction::mean);
 
 /// Mean of -log p over all characters of `text` but the first, in nats: the same events that
 /// Bigram::loss counts. The text is cut into windows of the model's context, each character is
