@@ -366,6 +366,8 @@ TEST_CASE("tapehead plan --fit finds a size that fits, the next of which does no
     CHECK(with(size) == 0);
     CHECK(with(size + 1) == 1);
   }
+  CHECK(run_program("--layers 3 --heads 2 --dim 12 --vocabulary 19 --memory 2MiB --fit context > " +
+                    out) == 0);
   CHECK(run_program("--model " + file + " --memory 9KiB --fit batch > " + out) == 1);
   CHECK(
       contains(nn::read_file("test", out), "does not fit; not even a batch of 1 fits for certain"));

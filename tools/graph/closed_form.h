@@ -43,7 +43,7 @@ struct Dimension {
   std::vector<std::int64_t> sizes;
 };
 
-/// DimensionSizes in the order of the dimensions.
+/// One size for each dimension, in their order.
 using DimensionSizes = std::span<const std::int64_t>;
 
 /// Whole numbers by name. One that is missing for some sizes counts as 0 there.

@@ -189,6 +189,7 @@ std::vector<std::int64_t> sizes_of(const TrainingSetup& setup) {
 }  // namespace
 
 graph::GraphForms forms_near(const TrainingSetup& setup) {
+  check(setup);
   graph::GraphForms forms = graph::closed_forms(
       [&](graph::DimensionSizes sizes) { return training_step(with_sizes(setup, sizes)); },
       dimensions_near(setup), other_quantities);

@@ -30,8 +30,9 @@ void replace(std::int64_t& size, const std::optional<std::int64_t>& given) {
 }
 
 nn::GptOptions model_of(const PlanCommand& command) {
+  const bool has_context = command.context || command.fit == "context";
   const bool has_sizes =
-      command.layers && command.heads && command.dim && command.context && command.vocabulary;
+      command.layers && command.heads && command.dim && command.vocabulary && has_context;
   if (!command.model && !has_sizes)
     refuse("it needs --model, or --layers, --heads, --dim, --context and --vocabulary");
   nn::GptOptions model = command.model ? plan_model(*command.model) : nn::GptOptions{};
