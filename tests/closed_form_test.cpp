@@ -10,11 +10,11 @@
 using namespace tapehead;
 using graph::closed_forms;
 using graph::Dimension;
+using graph::DimensionSizes;
 using graph::GraphForms;
 using graph::interpolate;
 using graph::Polynomial;
 using graph::Quantities;
-using graph::Sizes;
 using tests::check_throws;
 
 namespace {
@@ -27,7 +27,7 @@ std::string text_of(const std::optional<Polynomial>& form) {
 }
 
 // Causal self-attention with projections and biases, forward.
-Graph attention(Sizes sizes, double dropout, nn::AttentionPath path) {
+Graph attention(DimensionSizes sizes, double dropout, nn::AttentionPath path) {
   const DryRun dry;
   Generator generator;
   const nn::MultiHeadAttention module(
@@ -39,12 +39,12 @@ Graph attention(Sizes sizes, double dropout, nn::AttentionPath path) {
 }
 
 GraphForms attention_forms(double dropout, nn::AttentionPath path = nn::AttentionPath::composed) {
-  return closed_forms([&](Sizes sizes) { return attention(sizes, dropout, path); },
+  return closed_forms([&](DimensionSizes sizes) { return attention(sizes, dropout, path); },
                       attention_sizes);
 }
 
 // First a matrix of B x B, then one of d x d: the larger makes the peak.
-Graph two_products(Sizes sizes) {
+Graph two_products(DimensionSizes sizes) {
   const DryRun dry;
   const Tensor x = randn({sizes[0], sizes[1]});
   const Ledger ledger;
@@ -139,7 +139,7 @@ TEST_CASE("interpolation refuses a grid that is none") {
 TEST_CASE("what no polynomial of the degrees describes has no form") {
   const std::vector<Dimension> sizes{{"x", 1, {1, 2, 5}}, {"y", 2, {1, 2, 3, 4}}};
   const auto forms = closed_forms(
-      [](Sizes s) {
+      [](DimensionSizes s) {
         Quantities all{{"good", 3 * s[0] * s[1] * s[1] + 1},
                        {"too high", s[0] * s[0]},
                        {"another regime", std::max(s[0], 4 * (s[0] - 3))},
@@ -159,14 +159,14 @@ TEST_CASE("what no polynomial of the degrees describes has no form") {
 TEST_CASE("dimensions that cannot be sampled are refused, and errors of the model pass through") {
   const auto refused = [](const std::vector<Dimension>& sizes, const char* why) {
     check_throws(ErrorKind::value, {why},
-                 [&] { closed_forms([](Sizes) { return Quantities{}; }, sizes); });
+                 [&] { closed_forms([](DimensionSizes) { return Quantities{}; }, sizes); });
   };
   refused({}, "no dimension");
   refused({{"x", -1, {1, 2}}}, "dimension x of degree -1");
   refused({{"x", 2, {1, 2, 3}}}, "at least degree + 2");
   refused({{"x", 1, {1, 2, 2}}}, "distinct");
   check_throws(ErrorKind::shape, {"odd"}, [] {
-    closed_forms([](Sizes) -> Quantities { throw ShapeError("model", "odd"); },
+    closed_forms([](DimensionSizes) -> Quantities { throw ShapeError("model", "odd"); },
                  std::vector<Dimension>{{"x", 1, {1, 2, 3}}});
   });
 }
@@ -228,7 +228,7 @@ TEST_CASE("layers stand together, and their number may be a dimension") {
     void visit(nn::Visitor& visitor) override { visitor("layers", layers); }
   };
   const GraphForms forms = closed_forms(
-      [](Sizes s) {
+      [](DimensionSizes s) {
         const DryRun dry;
         Generator generator;
         Stack stack;
@@ -267,7 +267,7 @@ TEST_CASE("what a checkpoint computes again is counted apart from the forward pa
   const std::vector<Dimension> sizes{{"B", 1, {1, 2, 3}}, {"d", 2, {3, 4, 5, 7}}};
   const auto forms = [&](bool checkpointed) {
     return closed_forms(
-        [&](Sizes s) {
+        [&](DimensionSizes s) {
           const DryRun dry;
           Generator generator;
           const nn::Linear map({.in_features = s[1], .out_features = s[1]}, generator);

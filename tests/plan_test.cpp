@@ -54,31 +54,53 @@ struct RealRun {
   std::int64_t parameters = 0, optimizer_state = 0, saved_activations = 0, peak = 0;
 };
 
+struct Data {
+  Tensor tokens, targets;
+};
+
+Data make_data(const TrainingSetup& setup) {
+  const std::int64_t batch = setup.batch, time = setup.model.context;
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(batch * time));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<std::int64_t>(i) % setup.model.vocab_size;
+  return {from_vector(numbers, {batch, time}), from_vector(numbers, {batch * time})};
+}
+
+Tensor loss_of(const nn::Gpt& gpt, const Data& data) {
+  const Tensor logits = gpt(data.tokens);
+  return cross_entropy(reshape(logits, {-1, gpt.options().vocab_size}), data.targets);
+}
+
+// Bytes that the record of a forward pass alone keeps alive.
+std::int64_t kept_by_tape(const nn::Gpt& gpt, const Data& data) {
+  const std::int64_t before = memory_stats().live;
+  const Tape tape;
+  loss_of(gpt, data);
+  return memory_stats().live - before;
+}
+
+std::unique_ptr<nn::Optimizer> optimizer_of(const TrainingSetup& setup, const nn::Gpt& gpt) {
+  if (setup.optimizer == PlanOptimizer::sgd) return std::make_unique<nn::SGD>(gpt);
+  return std::make_unique<nn::AdamW>(gpt);
+}
+
 RealRun run_with_data(const TrainingSetup& setup) {
   RealRun run;
   const std::int64_t before = memory_stats().live;
   Generator generator(3);
   const nn::Gpt gpt(setup.model, generator);
   run.parameters = memory_stats().live - before;
-  std::unique_ptr<nn::Optimizer> optimizer;
-  if (setup.optimizer == PlanOptimizer::sgd) optimizer = std::make_unique<nn::SGD>(gpt);
-  else optimizer = std::make_unique<nn::AdamW>(gpt);
-  const std::int64_t batch = setup.batch, time = setup.model.context;
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(batch * time));
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = static_cast<std::int64_t>(i) % setup.model.vocab_size;
-  const Tensor tokens = from_vector(numbers, {batch, time});
-  const Tensor targets = from_vector(numbers, {batch * time});
+  const auto optimizer = optimizer_of(setup, gpt);
+  const Data data = make_data(setup);
+  const std::int64_t stateless = memory_stats().live;
+  run.saved_activations = kept_by_tape(gpt, data);
   for (int step = 0; step < 2; ++step) {
-    run.optimizer_state = memory_stats().live - before - run.parameters - 2 * batch * time * 8;
+    run.optimizer_state = memory_stats().live - stateless;
     reset_peak();
     Gradients gradients;
     {
       Tape tape;
-      const Tensor logits = gpt(tokens);
-      const Tensor loss =
-          cross_entropy(reshape(logits, {batch * time, setup.model.vocab_size}), targets);
-      run.saved_activations = tape.graph().saved_activation_bytes();
+      const Tensor loss = loss_of(gpt, data);
       gradients = tape.gradient(loss, gpt.parameters());
     }
     optimizer->step(gradients);
@@ -334,17 +356,21 @@ TEST_CASE("tapehead plan --fit finds a size that fits, the next of which does no
     const std::string arguments = "--model " + file + " --json --memory 2MiB ";
     CHECK(run_program(arguments + "--fit " + what + " > " + out) == 0);
     const json found = json::parse(nn::read_file("test", out));
-    CHECK(found["fitted"] == what);
+    CHECK(found["fit"]["what"] == what);
     const std::int64_t size = what == "batch" ? found["batch"] : found["model"]["context"];
     CHECK(size > 7);
+    CHECK(found["fit"]["largest"] == size);
     const auto with = [&](std::int64_t value) {
       return run_program(arguments + "--" + what + " " + std::to_string(value) + " > " + out);
     };
     CHECK(with(size) == 0);
     CHECK(with(size + 1) == 1);
   }
+  CHECK(run_program("--layers 3 --heads 2 --dim 12 --vocabulary 19 --memory 2MiB --fit context > " +
+                    out) == 0);
   CHECK(run_program("--model " + file + " --memory 9KiB --fit batch > " + out) == 1);
-  CHECK(nn::read_file("test", out) == "not even a batch of 1 fits\n");
+  CHECK(
+      contains(nn::read_file("test", out), "does not fit; not even a batch of 1 fits for certain"));
 }
 
 TEST_CASE("tapehead plan refuses bad input with one line and exit code 2") {

@@ -192,7 +192,7 @@ class Meter {
   std::unordered_map<std::string, std::size_t> by_name_;
 };
 
-Samples sample(const std::function<Quantities(Sizes)>& measure,
+Samples sample(const std::function<Quantities(DimensionSizes)>& measure,
                std::span<const Dimension> dimensions) {
   check(dimensions);
   Samples samples;
@@ -207,7 +207,8 @@ Samples sample(const std::function<Quantities(Sizes)>& measure,
 }  // namespace
 
 std::map<std::string, std::optional<Polynomial>> closed_forms(
-    const std::function<Quantities(Sizes)>& measure, std::span<const Dimension> dimensions) {
+    const std::function<Quantities(DimensionSizes)>& measure,
+    std::span<const Dimension> dimensions) {
   const Samples samples = sample(measure, dimensions);
   std::map<std::string, std::optional<Polynomial>> forms;
   for (const Quantities& quantities : samples.values)
@@ -216,13 +217,13 @@ std::map<std::string, std::optional<Polynomial>> closed_forms(
   return forms;
 }
 
-GraphForms closed_forms(const std::function<Graph(Sizes)>& model,
+GraphForms closed_forms(const std::function<Graph(DimensionSizes)>& model,
                         std::span<const Dimension> dimensions,
                         const std::function<Quantities(const Graph&)>& others) {
   Meter meter;
   const std::string prefix = "others: ";
   auto all = closed_forms(
-      [&](Sizes sizes) {
+      [&](DimensionSizes sizes) {
         const Graph graph = model(sizes);
         Quantities sums = meter.measure(graph);
         if (others)

@@ -43,8 +43,8 @@ struct Dimension {
   std::vector<std::int64_t> sizes;
 };
 
-/// Sizes in the order of the dimensions.
-using Sizes = std::span<const std::int64_t>;
+/// One size for each dimension, in their order.
+using DimensionSizes = std::span<const std::int64_t>;
 
 /// Whole numbers by name. One that is missing for some sizes counts as 0 there.
 using Quantities = std::map<std::string, std::int64_t>;
@@ -54,7 +54,8 @@ using Quantities = std::map<std::string, std::int64_t>;
 /// dimensions' last. ValueError: a dimension has a negative degree, sizes that are too few or not
 /// distinct, or there is none. Errors of `measure` pass through.
 std::map<std::string, std::optional<Polynomial>> closed_forms(
-    const std::function<Quantities(Sizes)>& measure, std::span<const Dimension> dimensions);
+    const std::function<Quantities(DimensionSizes)>& measure,
+    std::span<const Dimension> dimensions);
 
 /// What the slots of one operation in one module save. Modules that differ only in numbers, as the
 /// layers of a stack, stand together: "layers.*.self_attn".
@@ -82,7 +83,7 @@ struct GraphForms {
 
 /// The forms of a model whose graph for given sizes, best of a dry run, `model` returns, and of
 /// what `others` measures on it. Errors as above.
-GraphForms closed_forms(const std::function<Graph(Sizes)>& model,
+GraphForms closed_forms(const std::function<Graph(DimensionSizes)>& model,
                         std::span<const Dimension> dimensions,
                         const std::function<Quantities(const Graph&)>& others = {});
 

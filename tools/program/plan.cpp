@@ -3,13 +3,13 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/ledger.h>
 #include <tapehead/nn/optimizer.h>
-#include <tapehead/ops/loss.h>
-#include <tapehead/ops/views.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "evaluate.h"
 
 namespace tapehead::program {
 namespace {
@@ -43,14 +43,11 @@ std::unique_ptr<nn::Optimizer> make_optimizer(PlanOptimizer kind, const nn::Gpt&
 }
 
 // As a Trainer does it: the tape is gone when the optimizer steps.
-void step(const nn::Gpt& model, nn::Optimizer& optimizer, const Tensor& tokens,
-          const Tensor& targets) {
+void step(const nn::Gpt& model, nn::Optimizer& optimizer, const Batch& batch) {
   Gradients gradients;
   {
     Tape tape;
-    const Tensor logits = model(tokens);
-    const Tensor rows = reshape(logits, {-1, model.options().vocab_size});
-    const Tensor loss = cross_entropy(rows, reshape(targets, {-1}));
+    const Tensor loss = next_character_loss(model, batch);
     gradients = tape.gradient(loss, model.parameters());
   }
   optimizer.step(gradients);
@@ -84,10 +81,10 @@ Graph training_step(const TrainingSetup& setup) {
   Generator generator;
   const nn::Gpt model(setup.model, generator);
   const std::unique_ptr<nn::Optimizer> optimizer = make_optimizer(setup.optimizer, model);
-  const Tensor tokens = make_tokens(setup), targets = make_tokens(setup);
-  step(model, *optimizer, tokens, targets);
+  const Batch batch{.inputs = make_tokens(setup), .targets = make_tokens(setup)};
+  step(model, *optimizer, batch);
   const Ledger ledger;
-  step(model, *optimizer, tokens, targets);
+  step(model, *optimizer, batch);
   return ledger.graph();
 }
 
@@ -174,7 +171,7 @@ std::vector<Dimension> dimensions_near(const TrainingSetup& setup) {
           {"d", 2, in_steps(features, unit, 2)},  {"V", 1, in_steps(m.vocab_size, 1, 1)}};
 }
 
-TrainingSetup with_sizes(TrainingSetup setup, graph::Sizes sizes) {
+TrainingSetup with_sizes(TrainingSetup setup, graph::DimensionSizes sizes) {
   setup.model.layers = sizes[0];
   setup.batch = sizes[1];
   setup.model.heads = sizes[2];
@@ -192,8 +189,9 @@ std::vector<std::int64_t> sizes_of(const TrainingSetup& setup) {
 }  // namespace
 
 graph::GraphForms forms_near(const TrainingSetup& setup) {
+  check(setup);
   graph::GraphForms forms = graph::closed_forms(
-      [&](graph::Sizes sizes) { return training_step(with_sizes(setup, sizes)); },
+      [&](graph::DimensionSizes sizes) { return training_step(with_sizes(setup, sizes)); },
       dimensions_near(setup), other_quantities);
   const Costs costs = costs_of(training_step(setup));
   const std::vector<std::int64_t> sizes = sizes_of(setup);

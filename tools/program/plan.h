@@ -51,7 +51,7 @@ Costs costs_of(const Graph& graph);
 
 /// Closed forms in L layers, B sequences, h heads, T positions, d features and a vocabulary of V,
 /// sampled near the sizes of `setup`. `others` has "parameters", "gradients" and "optimizer state".
-/// What does not give the figures of `setup` itself has no form.
+/// What does not give the figures of `setup` itself has no form. Errors as check().
 graph::GraphForms forms_near(const TrainingSetup& setup);
 
 /// The largest size that fits, found by doubling and bisection; 0 when 1 does not fit. Whatever is

@@ -1,5 +1,6 @@
 #include "plan_command.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <iostream>
 #include <utility>
@@ -29,8 +30,9 @@ void replace(std::int64_t& size, const std::optional<std::int64_t>& given) {
 }
 
 nn::GptOptions model_of(const PlanCommand& command) {
+  const bool has_context = command.context || command.fit == "context";
   const bool has_sizes =
-      command.layers && command.heads && command.dim && command.context && command.vocabulary;
+      command.layers && command.heads && command.dim && command.vocabulary && has_context;
   if (!command.model && !has_sizes)
     refuse("it needs --model, or --layers, --heads, --dim, --context and --vocabulary");
   nn::GptOptions model = command.model ? plan_model(*command.model) : nn::GptOptions{};
@@ -62,18 +64,19 @@ TrainingSetup setup_of(const PlanCommand& command) {
   return setup;
 }
 
-// Makes the size that --fit names the largest that fits; 0 when not even 1 does.
-std::int64_t fit(const PlanCommand& command, std::int64_t memory, TrainingSetup& setup) {
+// Makes the size that --fit names the largest that fits, or 1.
+Fit fit(const PlanCommand& command, std::int64_t memory, TrainingSetup& setup) {
+  const std::string& what = *command.fit;
   std::int64_t& size = *chosen<std::int64_t*>(
-      "fit", *command.fit, {{"batch", &setup.batch}, {"context", &setup.model.context}});
-  const bool given =
-      *command.fit == "batch" ? command.batch.has_value() : command.context.has_value();
-  if (given) refuse("--" + *command.fit + " is what --fit " + *command.fit + " finds: give one");
-  size = largest_that_fits([&](std::int64_t candidate) {
+      "fit", what, {{"batch", &setup.batch}, {"context", &setup.model.context}});
+  if (what == "batch" ? command.batch.has_value() : command.context.has_value())
+    refuse("--" + what + " is what --fit " + what + " finds: give one of them");
+  const std::int64_t largest = largest_that_fits([&](std::int64_t candidate) {
     size = candidate;
     return verdict(costs_of(training_step(setup)), memory) == Verdict::fits;
   });
-  return size;
+  size = std::max<std::int64_t>(largest, 1);
+  return {what, largest};
 }
 
 }  // namespace
@@ -82,14 +85,8 @@ int run_plan(const PlanCommand& command) {
   PlanReport report{
       .name = command.model.value_or("a Gpt"), .setup = setup_of(command), .costs = {}};
   if (command.memory) report.memory = parse_memory(*command.memory);
-  if (command.fit) {
-    if (!report.memory) refuse("--fit needs --memory");
-    if (fit(command, *report.memory, report.setup) == 0) {
-      std::cout << "not even a " << *command.fit << " of 1 fits\n";
-      return bad_news;
-    }
-    report.fitted = command.fit;
-  }
+  if (command.fit && !report.memory) refuse("--fit needs --memory");
+  if (command.fit) report.fit = fit(command, *report.memory, report.setup);
   report.costs = costs_of(training_step(report.setup));
   if (command.formula) report.forms = forms_near(report.setup);
   std::cout << (command.as_json ? plan_json(report) : plan_text(report));

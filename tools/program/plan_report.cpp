@@ -111,7 +111,11 @@ std::string memory_text(const PlanReport& report) {
   const Verdict decided = verdict(report.costs, *report.memory);
   std::string text = "\nmemory " + format_bytes(*report.memory) + ": " + to_string(decided);
   if (decided == Verdict::may_fit) text += ", depending on how buffers are rounded up";
-  if (report.fitted) text += "; the largest " + *report.fitted + " that fits for certain";
+  if (report.fit && report.fit->largest == 0)
+    text += "; not even a " + report.fit->what + " of 1 fits for certain";
+  else if (report.fit)
+    text += "; " + format_count(report.fit->largest) + " is the largest " + report.fit->what +
+            " that fits for certain";
   return text + "\n" + graph::wrapped(reserved_text, 2);
 }
 
@@ -232,7 +236,7 @@ std::string plan_json(const PlanReport& report) {
     all["memory"] = {{"bytes", *report.memory},
                      {"verdict", to_string(verdict(report.costs, *report.memory))},
                      {"note", reserved_text}};
-  if (report.fitted) all["fitted"] = *report.fitted;
+  if (report.fit) all["fit"] = {{"what", report.fit->what}, {"largest", report.fit->largest}};
   if (report.forms) all["closed_forms"] = forms_json(*report.forms);
   return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }

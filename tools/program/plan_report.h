@@ -8,12 +8,18 @@
 
 namespace tapehead::program {
 
+/// What was looked for: the largest batch or context that fits for certain.
+struct Fit {
+  std::string what;          ///< "batch" or "context"
+  std::int64_t largest = 0;  ///< 0 when not even 1 fits; the report is then for 1
+};
+
 struct PlanReport {
   std::string name;  ///< of the model
   TrainingSetup setup;
   Costs costs;
   std::optional<std::int64_t> memory = {};  ///< bytes to fit in
-  std::optional<std::string> fitted = {};   ///< "batch" or "context": the largest that fits
+  std::optional<Fit> fit = {};
   std::optional<graph::GraphForms> forms = {};
 };
 
@@ -26,7 +32,9 @@ Verdict verdict(const Costs& costs, std::int64_t memory);
 
 /// For a terminal, in at most graph::page_columns.
 std::string plan_text(const PlanReport& report);
-/// tapehead-plan/1.
+/// The same figures, format tapehead-plan/1: Costs by name, model and setup as the command line
+/// names them, and under "memory", "fit" and "closed_forms" what was asked for. A form is text, or
+/// null where there is none.
 std::string plan_json(const PlanReport& report);
 
 }  // namespace tapehead::program
