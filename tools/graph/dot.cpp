@@ -9,7 +9,7 @@
 namespace tapehead::graph {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string all = "\"";
   for (const char c : fit_label(text, 120)) {
     if (c == '"' || c == '\\') all += '\\';
@@ -50,7 +50,7 @@ class Drawing {
           indent + "n" + std::to_string(node) + " [label=" + label(graph_.nodes[node]) + "];\n";
     for (const auto& [name, child] : module.children) {
       text_ += indent + "subgraph cluster_" + std::to_string(clusters_++) + " {\n" + indent +
-               "  label=" + quoted(name) + ";\n";
+               "  label=" + in_quotes(name) + ";\n";
       draw_module(child, depth + 1);
       text_ += indent + "}\n";
     }
@@ -58,7 +58,7 @@ class Drawing {
 
   std::string label(const Graph::Node& node) const {
     const Graph::Value& output = graph_.values[static_cast<std::size_t>(node.output)];
-    return quoted(node.operation + " " + to_string(output.shape));
+    return in_quotes(node.operation + " " + to_string(output.shape));
   }
 
   void draw_values() {
@@ -66,7 +66,7 @@ class Drawing {
       const Graph::Value& value = graph_.values[i];
       if (value.producer >= 0) continue;
       text_ += "  v" + std::to_string(i) + " [shape=ellipse, label=" +
-               quoted((value.name.empty() ? "" : value.name + " ") + to_string(value.shape)) +
+               in_quotes((value.name.empty() ? "" : value.name + " ") + to_string(value.shape)) +
                "];\n";
     }
   }
@@ -77,7 +77,7 @@ class Drawing {
         text_ += "  " + source(input) + " -> n" + std::to_string(i) + ";\n";
     for (const Graph::SavedSlot& slot : graph_.saved)
       text_ += "  " + source(slot.value) + " -> n" + std::to_string(slot.node) +
-               " [style=dashed, label=" + quoted(slot.slot) + "];\n";
+               " [style=dashed, label=" + in_quotes(slot.slot) + "];\n";
   }
 
   std::string source(std::int64_t value) const {
