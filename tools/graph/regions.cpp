@@ -1,5 +1,6 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/glob.h>
+#include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/regions.h>
 
 #include <unordered_map>
@@ -9,11 +10,9 @@ namespace {
 
 // The shortest part of the path, from its start to the end of a name, that matches; else empty.
 std::string_view matching_part(std::string_view pattern, std::string_view path) {
-  for (std::size_t end = 0; end < path.size(); ++end) {
-    end = path.find('.', end);
-    const std::string_view part = path.substr(0, end);
-    if (matches_whole(pattern, part)) return part;
-    if (end == std::string_view::npos) break;
+  for (const std::string_view name : split_path(path)) {
+    const auto end = static_cast<std::size_t>(name.data() + name.size() - path.data());
+    if (matches_whole(pattern, path.substr(0, end))) return path.substr(0, end);
   }
   return {};
 }
