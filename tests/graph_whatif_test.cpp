@@ -86,6 +86,16 @@ TEST_CASE("a checkpoint does what was predicted: bytes saved, the peak, operatio
   });
 }
 
+TEST_CASE("so does a checkpoint of a part that stands beside a residual") {
+  for (StepOptions options : sizes()) {
+    CAPTURE(options.batch);
+    CAPTURE(options.dropout);
+    const Graph plain = residual_step(options);
+    options.checkpointed = true;
+    check_equal_figures(graph::checkpointed(plain, "part.*"), residual_step(options));
+  }
+}
+
 TEST_CASE("the fused path does what was predicted: bytes saved, the peak, operations") {
   for_each([](const Subject& subject, StepOptions options) {
     const Graph composed = subject.step(options);

@@ -37,6 +37,7 @@ class GradientWalk {
         holders_{region.result} {}
 
   void run() {
+    held_ = is_shared_outside();
     for (std::int64_t n = region_.region.last; n >= region_.region.first; --n)
       if (const std::int64_t step = script_.backward_step(n); step >= 0) pass_rule(n, step);
     if (holders_.empty() || held_) return;
@@ -47,6 +48,25 @@ class GradientWalk {
   }
 
  private:
+  // Whether g is also, and stays, the gradient of a value from before the region, as with a
+  // residual: then it is written to by no rule of the region, and outlives it.
+  bool is_shared_outside() const {
+    const std::int64_t reader = was_.readers.last_of_value(region_.result);
+    if (reader <= region_.region.last || was_.readers.count_of_value(region_.result) != 1)
+      return false;
+    const Graph::Node& node = was_.node(reader);
+    bool passed = false, shared = false;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const std::int64_t input = node.inputs[k];
+      const Graph::Value& value = was_.value(input);
+      if (!passes_gradient_on(was_, node, k)) continue;
+      if (input == region_.result) passed = true;
+      else if (value.leaf || (value.producer >= 0 && value.producer < region_.region.first))
+        shared = shared || was_.readers.last_of_value(input) == reader;
+    }
+    return passed && shared;
+  }
+
   void pass_rule(std::int64_t n, std::int64_t step) {
     const Graph::Node& node = was_.node(n);
     const bool reads_g = holders_.erase(node.output) > 0;

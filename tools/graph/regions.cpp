@@ -39,12 +39,15 @@ std::vector<Region> find_regions(const char* operation, const Graph& graph, std:
 }
 
 Readers::Readers(const Graph& graph)
-    : by_value_(graph.values.size(), -1), by_storage_(graph.storages.size(), -1) {
+    : by_value_(graph.values.size(), -1),
+      counts_(graph.values.size(), 0),
+      by_storage_(graph.storages.size(), -1) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     for (const std::int64_t input : graph.nodes[i].inputs) {
       if (graph.nodes[i].recomputed) continue;
       const auto value = static_cast<std::size_t>(input);
       by_value_[value] = static_cast<std::int64_t>(i);
+      ++counts_[value];
       by_storage_[static_cast<std::size_t>(graph.values[value].storage)] =
           static_cast<std::int64_t>(i);
     }

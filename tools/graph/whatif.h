@@ -36,18 +36,35 @@ namespace tapehead::graph {
 /// that keeps it, the result and what else is left at the region's end. What enters lives to the
 /// region's end.
 ///
-/// The gradient of the region's result, g, is held to the region's end too. Without the checkpoint
-/// it may die earlier, or be written to in place; where it would be, another buffer of its size is
-/// needed from there to the region's end. The same holds for the gradient of a value that enters
-/// when operations after the region read that value as well: the region's part of it needs a buffer
-/// of its own. Where g goes is followed through the operations that pass a gradient on as it is
-/// (add of equal shapes, views).
+/// Gradients. "Hold a buffer of n bytes from step s" means: the first storage of n bytes that is
+/// born and dies in s dies at the region's end in place of there; without one, a new storage of n
+/// bytes is born at the start of s and dies at the region's end. A node passes its gradient on to
+/// an input when that input's gradient is the output's, as it is: add and expand where the shapes
+/// are equal, the first input of sub where they are, and reshape, flatten, squeeze, unsqueeze,
+/// transpose, permute, clone and contiguous. Inputs that are constants have no gradient.
+///  - An input that operations after the region read too: its part from the region needs a buffer
+///  of
+///    its own. Hold one of its bytes from the first backward step in the region that reads it.
+///  - The gradient g of the region's result is held by the checkpoint to the region's end. When a
+///    single operation outside reads the result, and passes its gradient on also to a value from
+///    before the region that nothing later reads (a residual), g lives longer anyway: nothing to
+///    do. Else follow g in the set H of values whose gradient, as far as it is summed up, is g's
+///    buffer. H begins as the result alone. For each operation of the region with a backward step,
+///    last to first: take its output out of H. For each of its inputs: when the input is in H, take
+///    it out, and if H had no other and the operation did not pass g on to it, a sum is written to
+///    g: hold a buffer of g's bytes from this step. When the input had no part of a gradient before
+///    and g is passed on to it, put it into H. If the output was in H and H is empty now, g is read
+///    for the last time: the storage of g's bytes that dies in this step, was not born in it and
+///    that no slot keeps, dies at the region's end; if there is none, hold a buffer. Of all these,
+///    only the first that applies is done. If H is not empty in the end and none was, a copy of g
+///    is born and dies at the region's end.
 ///
 /// Bound: saved bytes are exact when constants that enter are given as inputs. The peak is exact
 /// but where it falls into the first run of a region: there it is too high by what dies in the
-/// midst of that run, at most the region's saved bytes; and where gradients enter or leave several
-/// regions in one value, by at most one gradient of that value. It is never too low by more than
-/// that gradient.
+/// midst of that run, at most the region's saved bytes. (The second run has the same storages live,
+/// and the gradients besides; so only what is freed between the two can bring the peak there.)
+/// Where g's buffer takes another way than the table of operations tells, it is off by at most g's
+/// bytes for each region.
 ///
 /// ValueError: nothing matches, or a region has several results.
 Graph checkpointed(const Graph& graph, std::string_view path);
