@@ -29,12 +29,20 @@ namespace tapehead::graph {
 /// leaf. A constant that is only saved, such as a mask, is taken to be held by the function: it
 /// lives to the end.
 ///
-/// Script: what was made in the region and kept by its slots alone dies at the region's end, or,
-/// when it is the region's result, after its last reader outside. Before the region's first
-/// backward step its forward steps are inserted again, with the same births and deaths of copies of
-/// the storages. What slots keep of the copies dies in the backward step of the earliest operation
-/// that keeps it, the result and what else is left at the region's end. What enters lives to the
-/// region's end.
+/// Script, the first run. The region's first forward step also holds what happened since the
+/// operation before it: its events in front of the first birth that its own operation made do not
+/// belong to the region. A storage that slots of the region keep, and whose death falls between the
+/// region's first and last backward step, dies earlier now. When it was made in the region: in the
+/// backward step of the first operation after the region that keeps it; without one, at the end of
+/// the region's last forward step, or, when it is the region's result, of the forward step of its
+/// last reader. When it was made before and enters: at the region's end, which is a backward step
+/// of the operation "checkpoint", inserted after the region's last one. When it was made before and
+/// does not enter: at the end of all.
+///
+/// The second run. Before the region's first backward step its forward steps are inserted again,
+/// with the births and deaths of copies of the storages made in the region. A copy that is left
+/// dies in the backward step of the earliest operation of the region that keeps it; that of the
+/// result at the region's end; any other at the start of the region's first backward step.
 ///
 /// Gradients. "Hold a buffer of n bytes from step s" means: the first storage of n bytes that is
 /// born and dies in s dies at the region's end in place of there; without one, a new storage of n
@@ -42,9 +50,8 @@ namespace tapehead::graph {
 /// an input when that input's gradient is the output's, as it is: add and expand where the shapes
 /// are equal, the first input of sub where they are, and reshape, flatten, squeeze, unsqueeze,
 /// transpose, permute, clone and contiguous. Inputs that are constants have no gradient.
-///  - An input that operations after the region read too: its part from the region needs a buffer
-///  of
-///    its own. Hold one of its bytes from the first backward step in the region that reads it.
+///  - When operations after the region read an input too, the region's part of its gradient needs a
+///    buffer of its own: hold one of its bytes from the first backward step that reads it.
 ///  - The gradient g of the region's result is held by the checkpoint to the region's end. When a
 ///    single operation outside reads the result, and passes its gradient on also to a value from
 ///    before the region that nothing later reads (a residual), g lives longer anyway: nothing to
@@ -64,7 +71,7 @@ namespace tapehead::graph {
 /// midst of that run, at most the region's saved bytes. (The second run has the same storages live,
 /// and the gradients besides; so only what is freed between the two can bring the peak there.)
 /// Where g's buffer takes another way than the table of operations tells, it is off by at most g's
-/// bytes for each region.
+/// bytes, of the region in which the peak falls.
 ///
 /// ValueError: nothing matches, or a region has several results.
 Graph checkpointed(const Graph& graph, std::string_view path);
