@@ -92,10 +92,14 @@ Graph checkpointed(const Graph& graph, std::string_view path);
 ///
 /// A mask that was made before, and that no slot keeps any more, dies after its last reader.
 ///
-/// Bound: saved bytes are exact, but for a mask that is no causal triangle though it looks like one
-/// (its bytes). The peak is exact but where it falls behind the last layer's attention in the
-/// forward pass: there it is too low by at most the bytes of the masks that the caller still holds.
-/// With a bias that wants a gradient it is too low by at most two tensors of the scores' shape.
+/// A bias that wants a gradient costs one more tensor of the scores' shape in that step, unless it
+/// has as many elements.
+///
+/// Bound: saved bytes and the peak are exact, but for masks. One that looks like a causal triangle
+/// and is none: too low by its bytes. A causal triangle combined with another mask, of which the
+/// kernel keeps the other alone: too high by at most the mask's bytes. The peak in the forward pass
+/// behind the last layer's attention: too low by at most the bytes of the masks that the caller
+/// still holds. Grouped heads are not recognised.
 ///
 /// ValueError: no composed attention in any module that matches.
 Graph fused(const Graph& graph, std::string_view path);

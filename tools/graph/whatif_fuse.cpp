@@ -74,8 +74,10 @@ class Fusion {
     if (chain_.bias >= 0) add_slot("bias", chain_.bias_value);
     for (const Graph::SavedSlot& slot : was_.saved)
       if (slot.node == chain_.mask && slot.slot == "mask" && slot.packing < 0 &&
-          !is_triangle(was_, slot))
+          !is_triangle(was_, slot)) {
         add_slot("hidden", slot.value);
+        keeps_hidden_ = true;
+      }
   }
 
   void add_slot(const char* slot, std::int64_t value) {
@@ -109,7 +111,8 @@ class Fusion {
     for (const std::int64_t n : nodes_)
       if (const std::int64_t gone = script_.forward_step(n); gone >= 0) {
         for (const Graph::Event& event : script_.events(gone))
-          if (event.birth && event.storage != y_) script_.remove(event.storage);
+          if (event.birth && event.storage != y_ && !makes_hidden(n, event.storage))
+            script_.remove(event.storage);
         if (n != node_) script_.remove_step(gone);
       }
     result_.steps[at(step)].operation = "fused_attention";
@@ -118,6 +121,12 @@ class Fusion {
       script_.remove(y_);
       script_.be_born_earlier(merged_, {step, Part::start});
     }
+  }
+
+  // Whether the storage was made on the way to a mask that is kept.
+  bool makes_hidden(std::int64_t node, std::int64_t storage) const {
+    return node == chain_.mask && keeps_hidden_ &&
+           was_.storages[at(storage)].operation != was_.nodes[at(node)].operation;
   }
 
   // The steps of the chain's rules become one: the last of them, so that what dies in any of them
@@ -138,6 +147,7 @@ class Fusion {
       }
       if (step != one) script_.remove_step(step);
     }
+    add_score_gradient(one);
     result_.steps[at(one)] = {.phase = Phase::backward,
                               .operation = "fused_attention",
                               .module = was_.nodes[at(node_)].module,
@@ -149,6 +159,20 @@ class Fusion {
     }
   }
 
+  // A bias that wants a gradient gets it by way of that of the scores, unless it has as many
+  // elements.
+  void add_score_gradient(std::int64_t step) {
+    if (chain_.bias < 0) return;
+    const Graph::Value& bias = was_.values[at(chain_.bias_value)];
+    const Graph::Value& scores = was_.values[at(was_.nodes[at(chain_.bias)].output)];
+    if ((bias.producer < 0 && !bias.leaf) || numel(bias.shape) == numel(scores.shape)) return;
+    const std::int64_t gradient = script_.add_storage(
+        {.bytes = numel(scores.shape) * static_cast<std::int64_t>(size_of(scores.dtype)),
+         .operation = "fused_attention"});
+    script_.be_born(gradient, {step, Part::start});
+    script_.die(gradient, {step, Part::end});
+  }
+
   const Graph& was_;
   const AttentionChain& chain_;
   const std::set<std::int64_t>& released_;
@@ -158,7 +182,8 @@ class Fusion {
   const std::int64_t node_;        // that becomes the fused one
   const std::int64_t y_, merged_;  // storages: of the result, of its copy
   std::int64_t log_sum_ = -1;      // storage
-  std::set<std::int64_t> kept_;    // storages
+  bool keeps_hidden_ = false;
+  std::set<std::int64_t> kept_;  // storages
 };
 
 // Masks that were made before, and that no slot keeps any more, go after their last reader.
