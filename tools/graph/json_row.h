@@ -1,4 +1,4 @@
-// One row of a graph file while it is read; for json_reader.cpp only.
+// One row of a graph file while it is read; for the reader only.
 #pragma once
 
 #include <tapehead/core/graph.h>
