@@ -44,8 +44,9 @@ struct Summary {
 std::string place_of_step(const Graph& graph, std::int64_t index) {
   if (index < 0) return "before the first step";
   const Graph::Step& step = graph.steps[static_cast<std::size_t>(index)];
-  return "step " + format_count(index) + ", " + std::string(to_string(step.phase)) + " of " +
-         step.operation + (step.module.empty() ? "" : " in " + step.module);
+  return "step " + format_count(index) + ", " + std::string(to_string(step.phase)) +
+         (step.operation.empty() ? "" : " of " + step.operation) +
+         (step.module.empty() ? "" : " in " + step.module);
 }
 
 std::string sum_line(const std::string& what, const std::string& sum) {
