@@ -78,6 +78,28 @@ TEST_CASE("what a slot frees is what the saved activations lose without it") {
                        [](const auto& a, const auto& b) { return a.retained > b.retained; }));
 }
 
+TEST_CASE("a slot says whose results lie in the same storage, and in which step that dies") {
+  const auto rows = graph::saved_rows(step(), {.operation = "softmax"});
+  REQUIRE(rows.size() == 2);
+  for (const graph::SavedRow& row : rows) {
+    // Masking and softmax worked in place of the scores.
+    std::vector<std::string> viewers;
+    for (const std::int64_t node : row.viewed_by)
+      viewers.push_back(step().nodes[at(node)].operation);
+    CHECK(viewers == std::vector<std::string>{"matmul", "masked_fill"});
+    CHECK(row.viewers == 2);
+    const Graph::Step& last = step().steps[at(row.death)];
+    CHECK(last.phase == Graph::Phase::backward);
+    CHECK(last.operation == "softmax");
+    CHECK(last.node == step().saved[at(row.index)].node);
+  }
+  for (const graph::SavedRow& row : graph::saved_rows(step(), {.name = "norm1.weight"}))
+    CHECK(row.death == -1);  // a parameter lives on
+  Graph unwatched = step();
+  unwatched.events.clear();
+  CHECK(graph::saved_rows(unwatched).front().death == -1);
+}
+
 TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
   const auto count = [](const graph::SavedSelection& selection, auto holds) {
     const auto rows = graph::saved_rows(step(), selection);
