@@ -69,7 +69,7 @@ void Ledger::end_step(Graph::Phase phase, const Tape& tape, const Node& node,
         ledger->tape_of_step_.resize(ledger->graph_.steps.size(), no_tape);
         ledger->tape_of_step_.push_back(ledger->seen(tape));
       }
-      ledger->graph_.steps.push_back({.phase = Walking::active() ? Graph::Phase::backward : phase,
+      ledger->graph_.steps.push_back({.phase = Tape::walking() ? Graph::Phase::backward : phase,
                                       .operation = node.operation(),
                                       .module = node.module(),
                                       .node = has_node ? static_cast<std::int64_t>(index) : -1});
@@ -83,7 +83,7 @@ std::size_t Ledger::seen(const Tape& tape) {
   // The newest ones last: mostly it is the last.
   for (std::size_t i = seen_.size(); i-- > 0;)
     if (seen_[i].open == &tape) return i;
-  seen_.push_back({.open = &tape, .recomputes = Walking::active()});
+  seen_.push_back({.open = &tape, .recomputes = Tape::walking()});
   return seen_.size() - 1;
 }
 
