@@ -43,11 +43,11 @@ void Ledger::dying(const Storage& storage) noexcept {
     ledger->add_event(storage, false);
 }
 
+// Also of a storage from before: whoever sets its category has met it, as an optimizer its state.
 void Ledger::recategorised(const Storage& storage) {
   for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer())
-    if (const auto found = ledger->rows_.find(storage.id()); found != ledger->rows_.end())
-      ledger->graph_.storages[static_cast<std::size_t>(found->second)].category =
-          storage.category();
+    ledger->graph_.storages[static_cast<std::size_t>(ledger->row_of(storage))].category =
+        storage.category();
 }
 
 // ---- what tapes and optimizers report -----------------------------------------------------------
