@@ -1,7 +1,7 @@
 // Who keeps the most and why; what would bring it down; what the lint found.
 import { byWorth, candidates, findings, savers, tried } from "./advice.js";
 import { h, link, panel } from "./dom.js";
-import { formatBytes, formatChange, formatShare, formatUnits, plural } from "./format.js";
+import { formatBytes, formatChange, formatShare, plural } from "./format.js";
 import { bytesInLetters } from "./sizes.js";
 
 const mostSavers = 6, mostChanges = 6, mostFindings = 5;
@@ -21,7 +21,7 @@ function saverRow(app, group) {
     : { query: group.example.split(" ").pop().replace(/[.*+?^${}()|[\]\\]/g, "\\$&"),
         select: first.key });
   return h("tr", {},
-    h("td", {}, link(group.label, show), many > 1 ? ` × ${many}` : ""),
+    h("td", { class: "label" }, link(group.label, show), many > 1 ? ` ×\u00a0${many}` : ""),
     h("td", { class: "right number" }, formatBytes(group.bytes)),
     h("td", { class: "share" }, bar(group.bytes, total),
       h("span", {}, formatShare(group.bytes, total))),
@@ -54,14 +54,14 @@ export const changeText = ({ kind, pattern }) =>
   `${verbs[kind]} ${kind === "fuse" && pattern === "*" ? "all modules" : pattern}`;
 
 function changeRow(app, { change, now, then }) {
-  const change_of = (key) => h("td", { class: "right number" },
-    then[key] === undefined ? "unknown" : `${formatUnits(then[key])} `,
+  const changeOf = (key) => h("td", { class: "right number" },
+    then[key] === undefined ? "unknown" : `${formatBytes(then[key])} `,
     then[key] !== undefined && h("span", { class: then[key] < now[key] ? "less"
       : then[key] > now[key] ? "more" : "" },
     then[key] === now[key] ? "same" : `${(100 * (then[key] / now[key] - 1)).toFixed(0)} %`));
   return h("tr", {},
-    h("td", {}, changeText(change)),
-    change_of("peak_bytes"), change_of("saved_activation_bytes"),
+    h("td", { class: "label" }, changeText(change)),
+    changeOf("peak_bytes"), changeOf("saved_activation_bytes"),
     h("td", { class: "right number" }, then.flops === now.flops ? "none"
       : `${formatChange(then.flops - now.flops)} (${
         (100 * (then.flops / now.flops - 1)).toFixed(0)} %)`),
@@ -114,7 +114,7 @@ function findingsTable(app) {
         h("th", { class: "right" }, "mending frees"), h("th", {}, "how to mend it"))),
       h("tbody", {}, all.slice(0, mostFindings).map((finding) => h("tr", {},
         h("td", {}, finding.rule),
-        h("td", {}, link(finding.label, () => app.select(app.keyOfSlot(finding.slot))),
+        h("td", { class: "label" }, link(finding.label, () => app.select(app.keyOfSlot(finding.slot))),
           finding.count > 1 ? ` × ${finding.count}` : ""),
         h("td", { class: "right number" }, formatBytes(finding.freed)),
         h("td", { class: "why" }, finding.mending))),

@@ -137,7 +137,7 @@ class Details {
     `, strides ${shapeText(value.strides)}, offset ${formatCount(value.offset)}`,
     value.producer >= 0 ? [", of ", this.nodeLink(value.producer)] : value.name
       ? `, ${value.name}` : ""];
-    return [h("h4", {}, `Shown by ${plural(values.length, "value")}`), list(values.map(whole))];
+    return values.length === 0 ? [] : [h("h4", {}, `Shown by ${plural(values.length, "value")}`), list(values.map(whole))];
   }
 
   life(id) {

@@ -27,7 +27,7 @@ function(tapehead_script name out)
     string(APPEND names "${export}, ")
   endforeach()
   string(REGEX REPLACE "\nexport " "\n" text "\n${text}")
-  string(REGEX REPLACE "\nimport ({[^}]*}) from \"\\./([a-z_]+)\\.js\"" "\nconst \\1 = modules.\\2"
+  string(REGEX REPLACE "\nimport ({[^}]*})[ \n]+from \"\\./([a-z_]+)\\.js\"" "\nconst \\1 = modules.\\2"
     text "${text}")
   set(${out} "modules.${name} = (() => {${text}\nreturn { ${names}};\n})();\n" PARENT_SCOPE)
 endfunction()

@@ -160,26 +160,26 @@ class ModulesPanel {
   columns() {
     const { app } = this;
     const total = app.model.summary.saved_activation_bytes;
-    const bytes = (sum) => (row) => (row[sum] === 0 ? "0" : formatBytes(row[sum]));
     const right = (key, title, width, cell, sortable = true) =>
       ({ key, title, width, cell, right: true, sortable });
     const list = [
-      { key: "name", title: "module", width: "minmax(150px, 1.6fr)", sortable: true,
+      { key: "name", title: "module", width: "minmax(190px, 1.8fr)", sortable: true,
         cell: (row) => this.nameCell(row) },
-      right("operations", "ops", "52px", (row) => formatCount(row.operations)),
-      right("activations", "saved activations", "minmax(150px, 1fr)", bytes("activations")),
-      { key: "share", title: "share", width: "92px", cell: (row) => h("span", { class: "share" },
+      right("operations", "ops", "40px", (row) => formatCount(row.operations)),
+      right("activations", "saved activations", "minmax(150px, 1fr)", (row) =>
+        formatBytes(row.activations)),
+      { key: "share", title: "share", width: "104px", cell: (row) => h("span", { class: "share" },
         bar(row.activations, total), h("span", {}, formatShare(row.activations, total))) }];
     if (app.other) list.push(
-      right("then", app.otherName, "minmax(130px, 1fr)", (row) => (row.kind === "node" ? ""
-        : formatBytes(this.then(row, "activations"))), false),
+      right("then", app.otherName, "minmax(110px, 0.7fr)", (row) => (row.kind === "node" ? ""
+        : formatCount(this.then(row, "activations"))), false),
       right("delta", "difference", "minmax(90px, 0.7fr)", (row) => this.difference(row), false));
     else list.push(
-      right("shared", "shared with others", "minmax(120px, 0.8fr)", bytes("shared")),
-      right("others", "parameters, inputs", "minmax(120px, 0.8fr)", bytes("others")),
-      right("highest", "live at most", "minmax(120px, 0.8fr)", (row) => (row.kind === "node" ||
-        row.highest === 0 ? "" : formatBytes(row.highest))));
-    list.push({ key: "checkpoint", title: "checkpoint", width: "82px", cell: (row) =>
+      right("shared", "shared with others", "minmax(84px, 0.6fr)", (row) => formatCount(row.shared)),
+      right("others", "parameters, inputs", "minmax(90px, 0.6fr)", (row) => formatCount(row.others)),
+      right("highest", "live at most", "minmax(90px, 0.6fr)", (row) => (row.kind === "node" ||
+        row.highest === 0 ? "" : formatCount(row.highest))));
+    list.push({ key: "checkpoint", title: "checkpoint", width: "78px", cell: (row) =>
       (row.kind === "node" || row.path === "" ? "" : changeBox(app, "checkpoint",
         patternsOf(app.model.graph, row.paths), `checkpoint ${row.path}`)) });
     return list;

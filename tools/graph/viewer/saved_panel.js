@@ -1,7 +1,7 @@
 // Every tensor that the backward pass keeps: by whom, and why.
 import { changeBox } from "./modules_panel.js";
 import { copyText, h, panel } from "./dom.js";
-import { describe, formatBytes, formatCount, place, plural, words } from "./format.js";
+import { describe, formatBytes, formatCount, formatUnits, place, plural, words } from "./format.js";
 import { slotLabel } from "./graph.js";
 import { bytesInLetters, shapeInLetters } from "./sizes.js";
 import { Table } from "./table.js";
@@ -29,7 +29,6 @@ export function matcher(query) {
 
 const orders = {
   bytes: (a, b) => a.bytes - b.bytes,
-  what: (a, b) => a.what.localeCompare(b.what, "en"),
   shape: (a, b) => a.value.shape.length - b.value.shape.length ||
     a.needed - b.needed,
   savers: (a, b) => a.savers[0].localeCompare(b.savers[0], "en"),
@@ -78,6 +77,8 @@ export function csv(app, rows) {
 
 // ---- the panel ---------------------------------------------------------------------------------
 
+const lines = (first, second) => [h("div", {}, first), h("div", { class: "second" }, second)];
+
 class SavedPanel {
   constructor(app) {
     this.app = app;
@@ -92,7 +93,7 @@ class SavedPanel {
     });
     this.sum = h("p", { id: "saved-sum", class: "about number" });
     this.table = new Table({ label: "Saved tensors", columns: this.columns(), key: (row) => row.key,
-      open: (row) => app.select(row.key), tallest: 15, empty: "no saved tensor is like that",
+      open: (row) => app.select(row.key), tallest: 11, height: 44, empty: "no saved tensor is like that",
       sort: (key) => app.state.set({ sort: key }) });
     this.element = panel("saved", "Saved tensors", "One row for each piece of memory that the " +
       "backward pass keeps: which operations keep it, and which gradient reads it.",
@@ -110,22 +111,20 @@ class SavedPanel {
   columns() {
     const { app } = this;
     return [
-      { key: "what", title: "tensor", width: "minmax(120px, 1.2fr)", sortable: true,
-        cell: (row) => row.what },
-      { key: "shape", title: "shape", width: "minmax(130px, 0.9fr)", sortable: true,
-        cell: (row) => [describe(row.value), h("span", { class: "formula" },
-          ` ${shapeInLetters(row.value.shape, app.letters)}`)] },
-      { key: "bytes", title: "bytes", width: "minmax(150px, 0.9fr)", right: true, sortable: true,
-        cell: (row) => [formatBytes(row.bytes), row.pins && h("span", { class: "note" },
-          ` shows ${formatCount(row.needed)}`)] },
-      { key: "savers", title: "kept by", width: "minmax(130px, 1.3fr)", sortable: true,
-        cell: (row) => row.savers[0] + (row.slots.length > 1
-          ? ` and ${formatCount(row.slots.length - 1)} more` : "") },
-      { key: "why", title: "why", width: "minmax(120px, 1.5fr)", sortable: true,
-        cell: (row) => row.why },
-      { key: "freed", title: "freed", width: "86px", sortable: true, right: true,
+      { key: "savers", title: "kept by, made by", width: "minmax(170px, 1.5fr)", sortable: true,
+        cell: (row) => lines(row.savers[0] + (row.slots.length > 1
+          ? ` and ${formatCount(row.slots.length - 1)} more` : ""), row.value.name || row.made) },
+      { key: "shape", title: "shape", width: "minmax(120px, 0.8fr)", sortable: true,
+        cell: (row) => lines(describe(row.value), shapeInLetters(row.value.shape, app.letters) ||
+          words(row.category)) },
+      { key: "bytes", title: "bytes", width: "minmax(96px, 0.6fr)", right: true, sortable: true,
+        cell: (row) => lines(formatCount(row.bytes), row.pins
+          ? `shows ${formatCount(row.needed)}` : formatUnits(row.bytes)) },
+      { key: "why", title: "why", width: "minmax(160px, 2fr)", sortable: true,
+        cell: (row) => h("div", { class: "two-lines" }, row.why) },
+      { key: "freed", title: "freed", width: "70px", sortable: true, right: true,
         cell: (row) => (row.freed < 0 ? "not seen" : `step ${formatCount(row.freed)}`) },
-      { key: "again", title: "make again", width: "80px", cell: (row) => this.again(row) },
+      { key: "again", title: "make again", width: "52px", cell: (row) => this.again(row) },
     ];
   }
 

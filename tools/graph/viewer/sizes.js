@@ -8,20 +8,21 @@ export function parseSizes(text) {
     .map(([, name, size]) => ({ name, size: Number(size) })).filter(({ size }) => size > 1);
 }
 
-// A size as a number times letters: one letter, else two, else a small number times one.
+// A size as a number times letters. Where several letters have the size all are named; a product, a
+// multiple or a quotient is taken only when it is the only one, for a guess would mislead.
 function factors(size, sizes) {
-  const one = sizes.find((letter) => letter.size === size);
-  if (one) return { factor: 1, names: [one.name] };
-  for (const a of sizes)
-    for (const b of sizes)
-      if (a !== b && a.size * b.size === size) return { factor: 1, names: [a.name, b.name] };
-  for (const a of sizes)
+  const same = sizes.filter((letter) => letter.size === size);
+  if (same.length > 0) return { factor: 1, names: [same.map(({ name }) => name).join("|")] };
+  const found = [];
+  sizes.forEach((a, i) => {
     if (size % a.size === 0 && size / a.size <= 8)
-      return { factor: size / a.size, names: [a.name] };
-  for (const a of sizes)
-    if (a.size % size === 0 && sizes.some((b) => b.size === a.size / size))
-      return { factor: 1, names: [`${a.name}/${sizes.find((b) => b.size === a.size / size).name}`] };
-  return { factor: size, names: [] };
+      found.push({ factor: size / a.size, names: [a.name] });
+    sizes.forEach((b, k) => {
+      if (k > i && a.size * b.size === size) found.push({ factor: 1, names: [a.name, b.name] });
+      if (a.size === size * b.size) found.push({ factor: 1, names: [`${a.name}/${b.name}`] });
+    });
+  });
+  return found.length === 1 ? found[0] : { factor: size, names: [] };
 }
 
 const product = ({ factor, names }) =>
@@ -46,7 +47,10 @@ function power(names) {
   return [...counts].map(([name, count]) => (count > 1 ? `${name}^${count}` : name)).join("*");
 }
 
-const term = ({ factor, key }) => (key === "" ? formatCount(factor) : `${factor}*${key}`);
+function term({ factor, key }) {
+  if (key === "") return formatCount(factor);
+  return factor === 1 ? key : `${factor}*${key}`;
+}
 
 /** "4*B*T*d" for what keeps these bytes; "" where letters do not tell. */
 export function bytesInLetters(value, bytes, sizes) {

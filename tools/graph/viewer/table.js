@@ -2,16 +2,17 @@
 // arrow keys are at, opens a row.
 import { h } from "./dom.js";
 
-const rowHeight = 28, beyond = 6, printed = 24;
+const beyond = 6, printed = 24;
 
 export class Table {
   /**
    * columns: {key, title, width (of a CSS grid), cell(row), right, sortable}. A cell is text, a
    * node or a list of these. key(row) names a row; open(row) is called for the one that is chosen;
-   * sort(key) when a sortable head is clicked. `tallest`: the most rows in sight.
+   * sort(key) when a sortable head is clicked. `tallest`: the most rows in sight; `height`: of a row,
+   * in pixels.
    */
-  constructor({ label, columns, key, open, sort, tallest = 14, empty = "no rows" }) {
-    Object.assign(this, { columns, key, open, sort, tallest, empty, rows: [], at: -1,
+  constructor({ label, columns, key, open, sort, tallest = 14, height = 28, empty = "no rows" }) {
+    Object.assign(this, { columns, key, open, sort, tallest, height, empty, rows: [], at: -1,
       selected: "", order: "" });
     this.head = h("div", { class: "head", role: "row" });
     this.body = h("div", { class: "rows", role: "rowgroup" });
@@ -37,8 +38,8 @@ export class Table {
       on: { click: () => this.sort(column.key === key && mark === "▾" ? column.key
         : `-${column.key}`) } }, column.title, column.key === key ? ` ${mark}` : "")
       : column.title)));
-    this.view.style.height = `${Math.max(1, Math.min(rows.length, this.tallest)) * rowHeight + 2}px`;
-    this.body.style.height = `${Math.max(1, rows.length) * rowHeight}px`;
+    this.view.style.height = `${Math.max(1, Math.min(rows.length, this.tallest)) * this.height + 2}px`;
+    this.body.style.height = `${Math.max(1, rows.length) * this.height}px`;
     this.draw();
   }
 
@@ -50,8 +51,8 @@ export class Table {
 
   draw(count = 0) {
     const { scrollTop, clientHeight } = this.view;
-    const first = count ? 0 : Math.max(0, Math.floor(scrollTop / rowHeight) - beyond);
-    const inSight = Math.ceil((clientHeight || this.tallest * rowHeight) / rowHeight);
+    const first = count ? 0 : Math.max(0, Math.floor(scrollTop / this.height) - beyond);
+    const inSight = Math.ceil((clientHeight || this.tallest * this.height) / this.height);
     const last = Math.min(this.rows.length, count || first + inSight + 2 * beyond);
     const drawn = [];
     for (let i = first; i < last; ++i) drawn.push(this.row(this.rows[i], i));
@@ -67,7 +68,8 @@ export class Table {
       "data-key": key, "aria-rowindex": i + 1, "aria-selected": key === this.selected },
     this.columns.map((column) => h("div", { role: "cell", "data-key": column.key,
       class: column.right ? "right" : "" }, column.cell(row))));
-    element.style.top = `${i * rowHeight}px`;
+    element.style.top = `${i * this.height}px`;
+    element.style.height = `${this.height}px`;
     return element;
   }
 
@@ -93,10 +95,10 @@ export class Table {
 
   moveTo(at) {
     this.at = Math.min(Math.max(at, 0), this.rows.length - 1);
-    const top = this.at * rowHeight, { scrollTop, clientHeight } = this.view;
+    const top = this.at * this.height, { scrollTop, clientHeight } = this.view;
     if (top < scrollTop) this.view.scrollTop = top;
-    if (top + rowHeight > scrollTop + clientHeight)
-      this.view.scrollTop = top + rowHeight - clientHeight;
+    if (top + this.height > scrollTop + clientHeight)
+      this.view.scrollTop = top + this.height - clientHeight;
     this.draw();
   }
 }

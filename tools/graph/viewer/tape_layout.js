@@ -8,38 +8,71 @@ class Layout {
   constructor(model, open) {
     this.model = model;
     this.open = new Set(open);
-    this.rows = [];          // {kind, key, path, name, depth, first, last, nodes}
+    this.rows = [];  // {kind: "node", "module" or "open", key, path, inside: open modules, name, nodes}
     this.rowOfNode = [];
-    this.modules = [];       // open modules: {path, depth, from, to}
-    this.left = 0;
+    this.left = 0;   // rows that are not drawn
   }
 
-  // Nodes come in runs of one module; a run of a module that is not open is one row.
   build() {
-    const { graph } = this.model;
-    for (let id = 0; id < graph.nodes.length; ++id) {
-      const node = graph.nodes[id];
-      if (node.recomputed) continue;
-      const closed = this.closedAncestor(node.module);
-      const last = this.rows[this.rows.length - 1];
-      if (closed !== null && last?.path === closed) {
-        last.nodes.push(id);
-        this.rowOfNode[id] = this.rows.length - 1;
-        continue;
-      }
-      this.rowOfNode[id] = this.rows.length;
-      this.rows.push(closed === null
-        ? { kind: "node", key: `node:${id}`, path: null, module: node.module,
-          name: node.operation, depth: depthOf(node.module), nodes: [id] }
-        : { kind: "module", key: `module:${closed}`, path: closed, module: closed,
-          name: closed, depth: depthOf(closed) - 1, nodes: [id] });
-    }
+    this.addRows();
     this.left = Math.max(0, this.rows.length - mostRows);
     this.rows.length = Math.min(this.rows.length, mostRows);
-    this.findModules();
     this.findStorages();
     this.findReads();
     return this;
+  }
+
+  // Nodes come in runs of one module. A run of a module that is not open is one row; one that is
+  // open begins with a row of its own.
+  addRows() {
+    const { nodes } = this.model.graph;
+    let before = [];
+    nodes.forEach((node, id) => {
+      if (node.recomputed) return;
+      const closed = this.closedAncestor(node.module);
+      const last = this.rows[this.rows.length - 1];
+      if (closed !== null && last?.path === closed && last.kind === "module") {
+        last.nodes.push(id);
+        this.rowOfNode[id] = this.rows.length - 1;
+        return;
+      }
+      const inside = this.openAncestors(node.module);
+      this.enter(inside, before);
+      before = inside;
+      this.rowOfNode[id] = this.rows.length;
+      const parent = inside[inside.length - 1] ?? "";
+      this.rows.push(closed === null
+        ? { kind: "node", key: `node:${id}`, path: null, inside, name: node.operation, nodes: [id] }
+        : { kind: "module", key: `module:${closed}`, path: closed, inside,
+          name: closed.slice(parent === "" ? 0 : parent.length + 1), nodes: [id] });
+    });
+  }
+
+  enter(inside, before) {
+    const same = inside.findIndex((path, i) => before[i] !== path);
+    if (same < 0) return;
+    inside.slice(same).forEach((path, i) => this.rows.push({ kind: "open", key: `module:${path}`,
+      path, inside: inside.slice(0, same + i), nodes: [],
+      name: path.slice(same + i === 0 ? 0 : inside[same + i - 1].length + 1) }));
+  }
+
+  openAncestors(path) {
+    const names = path.split(".");
+    return names.map((_, i) => names.slice(0, i + 1).join("."))
+      .filter((part) => this.open.has(part) && this.model.byPath.has(part) &&
+        this.closedAncestor(part) === null);
+  }
+
+  /** Open modules with their rows: {path, depth, from, to}. */
+  frames() {
+    const found = [];
+    this.rows.forEach((row, from) => {
+      if (row.kind !== "open") return;
+      let to = from;
+      while (this.rows[to + 1]?.inside.includes(row.path)) ++to;
+      found.push({ path: row.path, depth: row.inside.length, from, to });
+    });
+    return found;
   }
 
   // The outermost module on the path that is not open; null when all are.
@@ -53,24 +86,6 @@ class Layout {
     }
     return null;
   }
-
-  findModules() {
-    for (const path of this.open) {
-      const inside = (row) => row.module === path || row.module.startsWith(`${path}.`);
-      let from = -1;
-      this.rows.forEach((row, i) => {
-        if (inside(row) && row.path !== path) {
-          if (from < 0) from = i;
-          if (i + 1 === this.rows.length) this.addFrame(path, from, i);
-        } else if (from >= 0) {
-          this.addFrame(path, from, i - 1);
-          from = -1;
-        }
-      });
-    }
-  }
-
-  addFrame(path, from, to) { this.modules.push({ path, depth: depthOf(path) - 1, from, to }); }
 
   // Each activation once, in the row of what made it or of the first that keeps it.
   findStorages() {
@@ -123,7 +138,5 @@ class Layout {
     this.lanes = ends.length;
   }
 }
-
-const depthOf = (path) => (path === "" ? 0 : path.split(".").length);
 
 export const layoutTape = (model, open) => new Layout(model, open).build();

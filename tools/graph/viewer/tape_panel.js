@@ -10,6 +10,11 @@ const mostStorages = 4;  // drawn in a row; the others are counted
 const clip = (text, characters) =>
   (text.length <= characters ? text : `${text.slice(0, characters - 1)}…`);
 
+const marks = { node: "", module: "▸ ", open: "▾ " };
+const verbs = { node: "operation", module: "unfold", open: "fold" };
+
+const insetOf = (row) => Math.min(row.inside.length, 8) * indent;
+
 class TapePanel {
   constructor(app) {
     this.app = app;
@@ -55,8 +60,8 @@ class TapePanel {
   draw(all) {
     this.measure(all);
     const drawing = svg("svg", { width: this.width, height: this.height, role: "group",
-      "aria-label": "The tape" }, this.heads(), all.modules.map((module) => this.frame(module)),
-    all.reads.map((read) => this.read(read)), this.savedOf(all),
+      "aria-label": "The tape" }, this.heads(), all.frames().map((frame) => this.frame(frame)),
+    all.reads.map((read) => this.read(all.rows, read)), this.savedOf(all),
     all.rows.map((row, i) => [this.box(row, i, false), this.box(row, i, true)]));
     this.figure.replaceChildren(drawing);
   }
@@ -69,119 +74,148 @@ class TapePanel {
       head(this.width - 10, "backward ↑", "end")];
   }
 
-  // The border of an open module, with a button that folds it.
-  frame({ path, depth, from, to }) {
-    const inset = Math.min(depth, 6) * 4;
-    const x = this.margin - 6 + inset, y = this.y(from) - boxHeight / 2 - 4;
-    const fold = () => this.app.state.set({ tape: this.app.state.value.tape.filter((open) =>
-      open !== path && !open.startsWith(`${path}.`)) });
-    const tall = (to - from) * rowHeight + boxHeight + 8;
-    const name = clip(path, 40);
-    return svg("g", { class: "frame" },
-      svg("rect", { x, y, width: this.width - 4 - 2 * inset - x + 0, height: tall, rx: 5 }),
-      svg("g", { class: "press", tabindex: 0, role: "button", "aria-label": `fold ${path}`,
-        "data-fold": path, on: { click: fold, keydown: (event) => onEnter(event, fold) } },
-      svg("text", { x: this.middle - 34, y: y + 11, class: "frame-name" }, `▾ ${name}`)));
+  // The border of an open module.
+  frame({ depth, from, to }) {
+    const inset = Math.min(depth, 8) * indent;
+    const x = this.margin - 6 + inset, y = this.y(from) - boxHeight / 2 - 3;
+    return svg("rect", { class: "frame", x, y, width: this.width - 4 - depth * 3 - x,
+      height: (to - from) * rowHeight + boxHeight + 6, rx: 5 });
   }
 
-  read({ from, to, lane }) {
-    const x = this.margin + 10;
-    if (lane === undefined)
+  read(rows, { from, to, lane }) {
+    const side = (row) => this.margin + insetOf(rows[row]);
+    if (lane === undefined) {
+      const x = Math.max(side(from), side(to)) + 10;
       return svg("path", { class: "read", d: `M${x} ${this.y(from)}V${this.y(to)}` });
+    }
     const out = this.margin - 8 - laneWidth * (1 + Math.min(lane, mostLanes - 1));
-    return svg("path", { class: "read", d: `M${this.margin} ${this.y(from)}H${out + 4}` +
+    return svg("path", { class: "read", d: `M${side(from)} ${this.y(from)}H${out + 4}` +
       `Q${out} ${this.y(from)} ${out} ${this.y(from) + 5}V${this.y(to) - 5}` +
-      `Q${out} ${this.y(to)} ${out + 4} ${this.y(to)}H${this.margin}` });
+      `Q${out} ${this.y(to)} ${out + 4} ${this.y(to)}H${side(to)}` });
   }
 
   // ---- operations and modules ----
 
   box(row, i, isMirror) {
-    const inset = Math.min(row.depth, 8) * indent;
-    const width = this.side - inset, x = isMirror ? this.width - 10 - this.side : this.margin + inset;
-    const y = this.y(i) - boxHeight / 2, { app } = this;
-    const isOpenable = row.kind === "module";
-    const act = () => (isOpenable ? app.state.set({ tape: [...app.state.value.tape, row.path],
-      select: row.key }) : app.select(row.key));
-    const saved = isOpenable ? this.savedText(row) : "";
-    const change = [...new Set(row.nodes.map((node) => this.changed.get(node)).filter(Boolean))];
-    const names = ["press", "box", row.kind, isMirror ? "mirror" : "", change.length > 0
-      ? (change.length > 1 ? "changed" : change[0]) : "",
-    app.state.value.select === row.key ? "selected" : ""];
-    const ran = isMirror && !row.nodes.some((node) => app.backwardNodes.has(node));
-    if (ran && app.model.line) return null;
-    return svg("g", { class: names.join(" "), tabindex: isMirror ? null : 0, role: "button",
-      "data-key": row.key, "data-mirror": isMirror, "aria-label": isOpenable
-        ? `unfold ${row.name}` : row.name,
+    if (isMirror && !this.ranBackward(row)) return null;
+    const inset = insetOf(row), width = this.side - inset;
+    const x = isMirror ? this.width - 10 - this.side : this.margin + inset;
+    const y = this.y(i) - boxHeight / 2, saved = isMirror ? "" : this.savedText(row);
+    const ops = row.kind === "module" ? ` ${plural(row.nodes.length, "op")}` : "";
+    const room = Math.floor((width - 22) / 7.2) - ops.length - saved.length;
+    const act = () => this.press(row);
+    return svg("g", { class: this.namesOf(row, isMirror), tabindex: isMirror ? null : 0,
+      role: "button", "data-key": row.key, "data-mirror": isMirror, "data-kind": row.kind,
+      "aria-label": `${verbs[row.kind]} ${row.path ?? row.name}`,
       on: { click: act, keydown: (event) => onEnter(event, act) } },
     svg("rect", { x, y, width, height: boxHeight, rx: 4 }),
-    svg("text", { x: x + 8, y: y + 15 }, clip(`${isOpenable ? "▸ " : ""}${row.name}`,
-      Math.floor((width - (saved && !isMirror ? 120 : 16)) / 7)),
-    isOpenable ? svg("tspan", { class: "quiet" }, ` ${row.nodes.length} ops`) : null),
-    saved && !isMirror ? svg("text", { x: x + width - 8, y: y + 15, "text-anchor": "end",
-      class: "quiet" }, saved) : null);
+    svg("text", { x: x + 8, y: y + 15 }, `${marks[row.kind]}${clip(row.name, Math.max(room, 6))}`,
+      svg("tspan", { class: "quiet" }, ops)),
+    saved && svg("text", { x: x + width - 8, y: y + 15, "text-anchor": "end", class: "quiet" },
+      saved));
+  }
+
+  // A folded module unfolds, an open one folds, an operation is selected.
+  press(row) {
+    const { state } = this.app, { tape } = state.value;
+    if (row.kind === "node") this.app.select(row.key);
+    else if (row.kind === "module") state.set({ tape: [...tape, row.path], select: row.key });
+    else state.set({ tape: tape.filter((open) =>
+      open !== row.path && !open.startsWith(`${row.path}.`)) });
+  }
+
+  ranBackward(row) {
+    if (row.kind === "open") return false;
+    return !this.app.model.line || row.nodes.some((node) => this.app.backwardNodes.has(node));
+  }
+
+  namesOf(row, isMirror) {
+    const changes = new Set(row.nodes.map((node) => this.changed.get(node)).filter(Boolean));
+    const change = changes.size > 1 ? "changed" : [...changes][0] ?? "";
+    return ["press", "box", row.kind, isMirror ? "mirror" : "", change,
+      this.app.state.value.select === row.key ? "selected" : ""].join(" ");
   }
 
   savedText(row) {
-    const module = this.app.model.byPath.get(row.path);
+    const module = row.kind === "module" && this.app.model.byPath.get(row.path);
     return module && module.activations > 0 ? formatUnits(module.activations) : "";
   }
 
   // ---- what is saved ----
 
+  // All lines first: what stands on them is drawn over them.
   savedOf(all) {
     const byHome = new Map();
     for (const entry of all.storages)
       byHome.set(entry.home, [...(byHome.get(entry.home) ?? []), entry]);
-    return [...byHome].map(([home, entries]) => this.savedInRow(all, home, entries));
+    const pills = [...byHome].flatMap(([home, entries]) => (all.rows[home].kind === "module"
+      ? [this.bundle(home, entries)] : this.pills(home, entries)));
+    return [pills.map((pill) => this.lines(pill)), this.slotNames(pills), pills.map((pill) =>
+      this.pill(pill))];
   }
 
-  savedInRow(all, home, entries) {
-    const row = all.rows[home];
-    if (row.kind === "module") return this.bundle(home, entries);
-    const shown = entries.slice(0, mostStorages);
-    return shown.map((entry, k) => this.storage(home, entry, k, shown.length));
-  }
-
-  storage(home, { kept, slots }, k, count) {
-    const room = this.right - this.middle - 20, width = (room - gap * (count - 1)) / count;
-    const x = this.middle + k * (width + gap), y = this.y(home);
-    const { app } = this;
-    const act = () => app.select(kept.key);
-    const text = `${clip(kept.value.name || `(${kept.value.shape.join(", ")})`,
-      Math.max(6, Math.floor((width - 80) / 7)))} ${formatUnits(kept.bytes)}`;
-    const isSelected = app.state.value.select === kept.key;
-    return svg("g", { class: `storage${isSelected ? " selected" : ""}` },
-      svg("path", { class: "makes", d: `M${this.margin + this.side} ${y}H${x}` }),
-      [...slots].map(([row, names], n) => this.edge(x + width, y, row, names, n, isSelected)),
-      svg("g", { class: "press", tabindex: 0, role: "button", "data-key": kept.key,
-        "aria-label": `saved ${text}`, on: { click: act, keydown: (event) => onEnter(event, act) } },
-      svg("rect", { x, y: y - 10, width, height: 20, rx: 10 }),
-      svg("text", { x: x + width / 2, y: y + 4, "text-anchor": "middle" }, text)));
-  }
-
-  // To the rule that reads the storage, with the slot's name.
-  edge(x, y, row, names, n, isSelected) {
-    const to = this.width - 10 - this.side, end = this.y(row) + 3 + 2 * (n % 3);
-    const label = isSelected || row * rowHeight !== y ? names.join(", ") : names.join(", ");
-    return svg("g", { class: "edge" },
-      svg("path", { d: `M${x} ${y}C${x + 26} ${y} ${to - 40} ${end} ${to} ${end}` }),
-      svg("text", { x: to - 4, y: end - 3, "text-anchor": "end" }, clip(label, 14)));
+  pills(home, entries) {
+    const shown = entries.slice(0, mostStorages), rest = entries.slice(mostStorages);
+    const count = shown.length + (rest.length > 0 ? 1 : 0);
+    const width = (this.right - this.middle - 30 - gap * (count - 1)) / count;
+    const at = (k) => ({ home, x: this.middle + k * (width + gap), width });
+    const list = shown.map(({ kept, slots }, k) => ({ ...at(k), slots, key: kept.key,
+      text: kept.value.name || `(${kept.value.shape.join(", ")})`, bytes: kept.bytes }));
+    return rest.length === 0 ? list : [...list, { ...merged(rest), ...at(mostStorages),
+      text: `${formatCount(rest.length)} more` }];
   }
 
   // What a folded module saves, as one.
   bundle(home, entries) {
-    const bytes = entries.reduce((sum, { kept }) => sum + kept.bytes, 0);
-    const y = this.y(home), x = this.middle, width = this.right - this.middle - 20;
-    const rows = new Set(entries.flatMap(({ slots }) => [...slots.keys()]));
-    const chosen = entries.some(({ kept }) => kept.key === this.app.state.value.select);
-    return svg("g", { class: `storage bundle${chosen ? " selected" : ""}` },
-      svg("path", { class: "makes", d: `M${this.margin + this.side} ${y}H${x}` }),
-      [...rows].map((row) => this.edge(x + width, y, row, [], 0, false)),
-      svg("rect", { x, y: y - 10, width, height: 20, rx: 10 }),
-      svg("text", { x: x + width / 2, y: y + 4, "text-anchor": "middle" },
-        `${plural(entries.length, "tensor")} made inside, ${formatUnits(bytes)}`));
+    return { ...merged(entries), home, x: this.middle, width: this.right - this.middle - 30,
+      text: `${plural(entries.length, "tensor")} made inside,`, isBundle: true };
   }
+
+  isSelected({ key, keys }) {
+    const { select } = this.app.state.value;
+    return key ? key === select : keys.includes(select);
+  }
+
+  lines(pill) {
+    const y = this.y(pill.home), from = this.margin + this.side, end = pill.x + pill.width;
+    const to = this.width - 10 - this.side;
+    return svg("g", { class: this.isSelected(pill) ? "edge selected" : "edge" },
+      svg("path", { class: "makes", d: `M${from} ${y}H${pill.x}` }),
+      [...pill.slots.keys()].map((row) => svg("path", { class: "reads",
+        d: `M${end} ${y}C${end + 30} ${y} ${to - 44} ${this.y(row)} ${to} ${this.y(row)}` })));
+  }
+
+  // Beside each rule, the slots that it reads.
+  slotNames(pills) {
+    const names = new Map();
+    for (const { slots, isBundle } of pills)
+      for (const [row, list] of slots)
+        if (!isBundle) names.set(row, new Set([...(names.get(row) ?? []), ...list]));
+    return [...names].map(([row, list]) => svg("text", { class: "slot", "text-anchor": "end",
+      x: this.width - 14 - this.side, y: this.y(row) - 4 }, clip([...list].join(", "), 18)));
+  }
+
+  pill(pill) {
+    const { x, width, home, key } = pill, y = this.y(home);
+    const act = () => (key ? this.app.select(key) : undefined);
+    const text = `${clip(pill.text, Math.max(5, Math.floor((width - 76) / 7)))} ` +
+      formatUnits(pill.bytes);
+    return svg("g", { class: `storage press${this.isSelected(pill) ? " selected" : ""}${
+      pill.isBundle ? " bundle" : ""}`, tabindex: key ? 0 : null, role: key ? "button" : null,
+    "data-key": key, "aria-label": `saved: ${text}`,
+    on: { click: act, keydown: (event) => onEnter(event, act) } },
+    svg("rect", { x, y: y - 10, width, height: 20, rx: 10 }),
+    svg("text", { x: x + width / 2, y: y + 4, "text-anchor": "middle" }, text));
+  }
+}
+
+// Several storages as one: who reads any of them, and their bytes.
+function merged(entries) {
+  const slots = new Map();
+  for (const entry of entries)
+    for (const [row, names] of entry.slots) slots.set(row, [...(slots.get(row) ?? []), ...names]);
+  return { slots, keys: entries.map(({ kept }) => kept.key),
+    bytes: entries.reduce((sum, { kept }) => sum + kept.bytes, 0) };
 }
 
 function onEnter(event, act) {

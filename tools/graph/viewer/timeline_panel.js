@@ -128,11 +128,11 @@ class TimelinePanel {
     const bytes = model.line.atHighest[at] ?? [];
     this.legend.replaceChildren(...categories.map((category, i) => h("span", { class: "entry" },
       swatch(category), `${words(category)} `, h("span", { class: "number" },
-        formatUnits(bytes[i] ?? 0)))),
+        formatBytes(bytes[i] ?? 0)))),
     ...(model.line.unwatched > 0 ? [h("span", { class: "entry" },
-      `live before, met by no operation: ${formatUnits(model.line.unwatched)}`)] : []),
+      `live before, met by no operation: ${formatBytes(model.line.unwatched)}`)] : []),
     ...(this.app.other?.line ? [h("span", { class: "entry" }, h("span", { class: "dash" }),
-      `${this.app.otherName}: peak ${formatUnits(this.app.other.line.peak)}`)] : []));
+      `${this.app.otherName}: peak ${formatBytes(this.app.other.line.peak)}`)] : []));
   }
 
   update() {
@@ -321,9 +321,9 @@ class TimelinePanel {
     const { line } = this.app.model;
     const [from, to] = this.range;
     this.peak.hidden = line.peakStep < from || line.peakStep >= to;
-    this.peak.textContent = `▼ peak ${formatUnits(line.peak)}`;
+    this.peak.textContent = `▼ peak ${formatBytes(line.peak)}`;
     const at = (x(line.peakStep) + x(line.peakStep + 1)) / 2;
-    const beyond = at > this.width - 150;
+    const beyond = at > this.width - 220;
     this.peak.classList.toggle("left", beyond);
     this.peak.style.left = `${at}px`;
     this.peak.style.top = `${Math.max(0, y(line.peak) - 24)}px`;

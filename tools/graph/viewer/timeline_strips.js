@@ -6,7 +6,7 @@ import { splitPath } from "./module_tree.js";
 export function phases(graph) { return runs(graph.steps.map((step) => step.phase)); }
 
 /**
- * Runs of steps in one module, of the first depth at which there are at least three of them. An
+ * Runs of steps in one module, of the first depth at which none takes a quarter of the steps. An
  * update's module is a parameter: it has none.
  */
 export function moduleBands(graph) {
@@ -14,7 +14,8 @@ export function moduleBands(graph) {
   for (let depth = 1; depth <= 4; ++depth) {
     bands = runs(graph.steps.map(({ phase, module }) => (phase === "update" ? ""
       : splitPath(module).slice(0, depth).join("."))));
-    if (bands.filter(({ name }) => name !== "").length >= 6) break;
+    const widest = Math.max(...bands.map(({ from, to, name }) => (name === "" ? 0 : to - from)));
+    if (widest < graph.steps.length / 4) break;
   }
   return bands;
 }
