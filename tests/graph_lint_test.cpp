@@ -193,6 +193,8 @@ TEST_CASE(
   CHECK(run_program("graph lint " + file + " > " + out) == 1);
   const std::string text = nn::read_file("test", out);
   CHECK(text == graph::lint_text(composed, graph::lint(composed)));
+  CHECK(text.find("layers.0.self_attn masked_fill.mask: bool (6, 6), kept by 1 more\n") !=
+        std::string::npos);
   CHECK(run_program("graph lint --json " + file + " > " + out) == 1);
   const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
   REQUIRE(report["findings"].size() == graph::lint(composed).size());

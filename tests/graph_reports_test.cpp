@@ -15,7 +15,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace tapehead;
@@ -73,6 +78,28 @@ TEST_CASE("what a slot frees is what the saved activations lose without it") {
                        [](const auto& a, const auto& b) { return a.retained > b.retained; }));
 }
 
+TEST_CASE("a slot says whose results lie in the same storage, and in which step that dies") {
+  const auto rows = graph::saved_rows(step(), {.operation = "softmax"});
+  REQUIRE(rows.size() == 2);
+  for (const graph::SavedRow& row : rows) {
+    // Masking and softmax worked in place of the scores.
+    std::vector<std::string> viewers;
+    for (const std::int64_t node : row.viewed_by)
+      viewers.push_back(step().nodes[at(node)].operation);
+    CHECK(viewers == std::vector<std::string>{"matmul", "masked_fill"});
+    CHECK(row.viewers == 2);
+    const Graph::Step& last = step().steps[at(row.death)];
+    CHECK(last.phase == Graph::Phase::backward);
+    CHECK(last.operation == "softmax");
+    CHECK(last.node == step().saved[at(row.index)].node);
+  }
+  for (const graph::SavedRow& row : graph::saved_rows(step(), {.name = "norm1.weight"}))
+    CHECK(row.death == -1);  // a parameter lives on
+  Graph unwatched = step();
+  unwatched.events.clear();
+  CHECK(graph::saved_rows(unwatched).front().death == -1);
+}
+
 TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
   const auto count = [](const graph::SavedSelection& selection, auto holds) {
     const auto rows = graph::saved_rows(step(), selection);
@@ -85,6 +112,9 @@ TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
   };
   count({.operation = "soft?ax"},
         [&](auto& row) { return contains(node(row).operation, "softmax"); });
+  count({.name = "norm?.weight"}, [](auto& row) {
+    return contains(step().values[at(step().saved[at(row.index)].value)].name, "norm");
+  });
   count({.module = "1"}, [&](auto& row) { return contains(node(row).module, "1"); });
   count({.shared = true}, [](auto& row) { return !row.shared_with.empty(); });
   count({.two_equal_dims = true}, [](auto& row) {
@@ -92,6 +122,26 @@ TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
     return std::count(shape.begin(), shape.end(), 6) == 2 ||
            std::count(shape.begin(), shape.end(), 8) == 2;
   });
+}
+
+TEST_CASE("saved rows are sorted by operation, or by module, when that is asked for") {
+  using Names = std::pair<std::string, std::string>;
+  const auto names = [](graph::SavedOrder order) {
+    std::vector<Names> all;
+    for (const graph::SavedRow& row : graph::saved_rows(step(), {.order = order})) {
+      const Graph::Node& node = step().nodes[at(step().saved[at(row.index)].node)];
+      const bool by_operation = order == graph::SavedOrder::operation;
+      all.push_back(by_operation ? Names(node.operation, node.module)
+                                 : Names(node.module, node.operation));
+    }
+    CHECK(all.size() == step().saved.size());
+    return all;
+  };
+  for (const graph::SavedOrder order : {graph::SavedOrder::operation, graph::SavedOrder::module}) {
+    const std::vector<Names> all = names(order);
+    CHECK(std::is_sorted(all.begin(), all.end()));
+    CHECK(all.front() != all.back());
+  }
 }
 
 TEST_CASE("an expanded value needs the bytes of its distinct elements") {
@@ -164,6 +214,59 @@ TEST_CASE("a drawing quotes names, closes its clusters and has an edge for each 
   CHECK(dashed == std::ssize(graph.saved));
 }
 
+TEST_CASE(
+    "a drawing is a DOT file: each line a known statement, each edge between what is declared") {
+  const std::regex text(R"re("([^"\\\\]|\\\\["\\\\])*")re");
+  const std::regex box(R"( *([nv]\d+) \[(shape=ellipse, )?label=""\];)");
+  const std::regex edge(R"( *([nv]\d+) -> ([nv]\d+)( \[style=dashed, label=""\])?;)");
+  const std::regex frame(R"(digraph tapehead \{| *subgraph cluster_\d+ \{| *\}| *label="";)");
+  std::istringstream lines(graph::to_dot(step()));
+  std::set<std::string> declared;
+  std::string line;
+  while (std::getline(lines, line)) {
+    CAPTURE(line);
+    line = std::regex_replace(line, text, "\"\"");
+    std::smatch parts;
+    if (std::regex_match(line, parts, edge)) {
+      CHECK(declared.contains(parts[1]));
+      CHECK(declared.contains(parts[2]));
+    } else if (std::regex_match(line, parts, box)) {
+      CHECK(declared.insert(parts[1]).second);
+    } else {
+      CHECK((std::regex_match(line, frame) || line == "  node [shape=box];"));
+    }
+  }
+  const auto made = std::count_if(step().values.begin(), step().values.end(),
+                                  [](const auto& value) { return value.producer < 0; });
+  CHECK(std::ssize(declared) == std::ssize(step().nodes) + made);
+}
+
+TEST_CASE("a trace's slices of phases lie end to end, and its counters are the timeline's") {
+  const graph::Timeline line = graph::timeline(step());
+  const json trace = json::parse(graph::to_trace(step()));
+  CHECK(trace.size() == 1);
+  std::int64_t end = 0;
+  for (const json& event : trace["traceEvents"]) {
+    CHECK(event["pid"] == 1);
+    CHECK(event["ts"].is_number_unsigned());
+    CHECK((event["ph"] == "X" || event["ph"] == "C"));
+    CHECK_FALSE(event["name"].get<std::string>().empty());
+    if (event["ph"] == "C") {
+      const graph::BytesByCategory& after = line.after[event["ts"].get<std::size_t>() - 1];
+      std::int64_t sum = 0;
+      for (const auto& [category, bytes] : event["args"].items()) sum += bytes.get<std::int64_t>();
+      CHECK(sum == std::accumulate(after.begin(), after.end(), line.unwatched));
+    } else if (event["tid"] == 1) {
+      CHECK(event["ts"] == std::exchange(end, end + event["dur"].get<std::int64_t>()));
+      CHECK(event["dur"] > 0);
+    } else {
+      CHECK(event["tid"] == 2);
+      CHECK(event["dur"] == 1);
+    }
+  }
+  CHECK(end == std::ssize(step().steps));
+}
+
 TEST_CASE("a trace has a slice and a counter for each step") {
   const graph::Timeline line = graph::timeline(step());
   const json events = json::parse(graph::to_trace(step()))["traceEvents"];
@@ -191,6 +294,10 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
   CHECK(report("saved --shared --sort module --json") ==
         graph::saved_json(step(), graph::saved_rows(step(), {.shared = true,
                                                              .order = graph::SavedOrder::module})));
+  CHECK(report("saved --name norm --sort operation") ==
+        graph::saved_text(
+            step(),
+            graph::saved_rows(step(), {.name = "norm", .order = graph::SavedOrder::operation})));
   CHECK(report("timeline --json") == graph::timeline_json(step()));
   CHECK(report("peak --limit 3") == graph::peak_text(step(), 3));
   CHECK(report("flops") == graph::flops_text(step()));

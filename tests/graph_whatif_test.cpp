@@ -8,6 +8,7 @@
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
 #include <tapehead/nn/atomic_file.h>
+#include <tapehead/tapehead.h>
 
 #include <doctest/doctest.h>
 
@@ -61,6 +62,21 @@ const std::vector<Subject> subjects = {
     {"Gpt", gpt_step, "layers.*", "layers.*.self_attn"},
 };
 
+// Forward and backward of cross attention in "attn".
+Graph biased_step(const nn::Mask& mask, bool with_bias, nn::AttentionPath path) {
+  nn::MultiHeadAttention attention({.embed_dim = 12, .num_heads = 4, .path = path});
+  const Tensor bias = with_bias ? parameter(zeros({4, 8, 8})) : Tensor();
+  return watch([&] {
+    const ModuleScope scope("attn");
+    const Tensor x = zeros({32, 8, 12}), memory = zeros({32, 8, 12});
+    Tape tape;
+    const Tensor y = attention(x, memory, memory, mask, bias);
+    std::vector<Tensor> leaves = attention.parameters();
+    if (with_bias) leaves.push_back(bias);
+    (void)tape.gradient(sum(y * y), leaves);
+  });
+}
+
 // Calls f(subject, options) for all of them.
 template <class F>
 void for_each(F&& f) {
@@ -86,12 +102,41 @@ TEST_CASE("a checkpoint does what was predicted: bytes saved, the peak, operatio
   });
 }
 
+TEST_CASE("so does a checkpoint of a part that stands beside a residual") {
+  for (StepOptions options : sizes()) {
+    CAPTURE(options.batch);
+    CAPTURE(options.dropout);
+    const Graph plain = residual_step(options);
+    options.checkpointed = true;
+    check_equal_figures(graph::checkpointed(plain, "part.*"), residual_step(options));
+  }
+}
+
 TEST_CASE("the fused path does what was predicted: bytes saved, the peak, operations") {
   for_each([](const Subject& subject, StepOptions options) {
     const Graph composed = subject.step(options);
     options.path = nn::AttentionPath::fused;
     check_equal_figures(graph::fused(composed, subject.attention), subject.step(options));
   });
+}
+
+TEST_CASE("the fused path is predicted with any mask, and with a bias that wants a gradient") {
+  const std::vector<nn::Mask> masks = {nn::Mask(), nn::Mask::causal(), nn::Mask::window(2),
+                                       nn::Mask::hide(zeros({32, 1, 1, 8}, DType::boolean))};
+  for (const nn::Mask& mask : masks)
+    for (const bool with_bias : {false, true}) {
+      CAPTURE(with_bias);
+      const auto run = [&](nn::AttentionPath path) { return biased_step(mask, with_bias, path); };
+      check_equal_figures(graph::fused(run(nn::AttentionPath::composed), "attn"),
+                          run(nn::AttentionPath::fused));
+    }
+  // The kernel keeps the padding alone, and makes the triangle itself.
+  const nn::Mask both = nn::Mask::causal() & masks.back();
+  const Graph predicted =
+      graph::fused(biased_step(both, false, nn::AttentionPath::composed), "attn");
+  const Graph real = biased_step(both, false, nn::AttentionPath::fused);
+  const std::int64_t too_much = predicted.saved_activation_bytes() - real.saved_activation_bytes();
+  CHECK(too_much == 32 * 8 * 8 - 32 * 8);
 }
 
 TEST_CASE("predicted graphs can be read by every other report, and predicted from again") {

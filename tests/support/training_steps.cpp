@@ -47,6 +47,25 @@ Tensor run_gpt(const nn::Gpt& gpt, const Tensor& tokens, const StepOptions& opti
   return (*gpt.head)(x);
 }
 
+struct Residuals : nn::Module {
+  explicit Residuals(const StepOptions& options)
+      : first({.in_features = options.dim, .out_features = options.dim}),
+        attn({.embed_dim = options.dim, .num_heads = options.heads, .dropout = options.dropout}),
+        ff({.dim = options.dim, .hidden = 2 * options.dim + 1, .dropout = options.dropout}),
+        last({.in_features = options.dim, .out_features = options.dim}) {}
+  void visit(nn::Visitor& visitor) override {
+    visitor("first", first);
+    visitor("attn", attn);
+    visitor("ff", ff);
+    visitor("last", last);
+  }
+
+  nn::Linear first;
+  nn::MultiHeadAttention attn;
+  nn::FeedForward ff;
+  nn::Linear last;
+};
+
 }  // namespace
 
 Graph watch(const std::function<void()>& step) {
@@ -81,6 +100,21 @@ Graph encoder_step(const StepOptions& options) {
     const Tensor x = randn({options.batch, options.time, options.dim});
     return weighted_sum(run_block(
         options, "layer", [&](const Tensor& in) { return layer(in, nn::Mask::causal()); }, x));
+  });
+}
+
+Graph residual_step(const StepOptions& options) {
+  const DryRun dry_run;
+  Residuals net(options);
+  return train_step(net, [&] {
+    const auto attend = [&net](const Tensor& x) { return net.attn(x, nn::Mask::causal()); };
+    const auto feed = [&net](const Tensor& x) { return net.ff(x); };
+    Tensor x = net.first(randn({options.batch, options.time, options.dim}));
+    Tensor branch = run_block(options, "part.attn", attend, x);
+    x = x + std::move(branch);
+    branch = run_block(options, "part.ff", feed, x);
+    x = x + std::move(branch);
+    return weighted_sum(net.last(x));
   });
 }
 

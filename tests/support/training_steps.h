@@ -22,6 +22,9 @@ struct StepOptions {
 Graph attention_step(const StepOptions& options = {});
 Graph encoder_step(const StepOptions& options = {});
 Graph gpt_step(const StepOptions& options = {});
+/// Attention "part.attn" and feed-forward "part.ff", each beside a residual, between linear maps;
+/// both are checkpointed.
+Graph residual_step(const StepOptions& options = {});
 
 /// The graph of what `step` does.
 Graph watch(const std::function<void()>& step);

@@ -1,6 +1,7 @@
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
+#include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 
 #include <map>
@@ -29,7 +30,7 @@ std::string describe_node(const Graph& graph, const Graph::Node& node) {
     text += (text.empty() ? "" : ", ") + describe(graph.values[at(input)]);
   text += " to " + describe(graph.values[at(node.output)]);
   for (const Graph::Attribute& attribute : node.attributes) text += ", " + to_text(attribute);
-  if (node.flops > 0) text += ", " + std::to_string(node.flops) + " flops";
+  if (node.flops > 0) text += ", " + format_count(node.flops) + " flops";
   return text + (node.planned ? ", planned" : "");
 }
 

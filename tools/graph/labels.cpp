@@ -1,5 +1,6 @@
 #include <tapehead/core/dtype.h>
 #include <tapehead/graph/labels.h>
+#include <tapehead/graph/text.h>
 
 namespace tapehead::graph {
 
@@ -12,6 +13,14 @@ std::string place(std::string_view operation, std::string_view module) {
 std::string slot_label(const Graph& graph, const Graph::SavedSlot& slot) {
   const Graph::Node& node = graph.nodes[static_cast<std::size_t>(slot.node)];
   return place(node.operation, node.module) + "." + slot.slot;
+}
+
+std::string place_of_step(const Graph& graph, std::int64_t index) {
+  if (index < 0) return "before the first step";
+  const Graph::Step& step = graph.steps[static_cast<std::size_t>(index)];
+  return "step " + format_count(index) + ", " + std::string(to_string(step.phase)) +
+         (step.operation.empty() ? "" : " of " + step.operation) +
+         (step.module.empty() ? "" : " in " + step.module);
 }
 
 std::string describe(const Graph::Value& value) {

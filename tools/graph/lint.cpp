@@ -53,6 +53,7 @@ class Facts {
 
   void look_at_steps() {
     ran_backward_.resize(graph.nodes.size());
+    wanted_.resize(graph.nodes.size());
     for (const Graph::Step& step : graph.steps) {
       if (step.phase == Graph::Phase::update) updated_.insert(step.module);
       if (step.phase != Graph::Phase::backward || step.node < 0) continue;
@@ -74,7 +75,7 @@ class Facts {
         wants = wants || wants_gradient(input);
         in_place = in_place || graph.values[at(input)].storage == made;
       }
-      wanted_.push_back(wants);
+      wanted_[i] = wants;
       if (!in_place && !makers_[at(made)]) makers_[at(made)] = static_cast<std::int64_t>(i);
     }
   }

@@ -32,9 +32,8 @@ struct Finding {
 ///   frozen_partner  An operation of several inputs keeps it for the gradients of inputs that need
 ///                   none: constants, or leaves that no update step names in a graph with such
 ///                   steps, and what was computed of these alone.
-///   masked_fill     The mask of a masked_fill with -infinity whose result only softmax reads:
-///   where
-///                   the mask is, softmax's result and so its gradient are 0 already.
+///   masked_fill     The mask of a masked_fill with -infinity whose result only softmax reads.
+///                   Where the mask is, softmax's result and so its gradient are 0 already.
 ///   expanded_copy   The row-major copy of an expanded value. Frees its bytes, less those of what
 ///                   was expanded when nothing keeps that yet.
 ///   small_view      Views that show at most half of the storage that they keep alive. Frees the

@@ -20,23 +20,23 @@ const Graph::Value& value_of(const Graph& graph, const Graph::SavedSlot& slot) {
 
 std::string finding_text(const Graph& graph, const Finding& finding) {
   const Graph::SavedSlot& slot = slot_of(graph, finding);
-  std::string label = slot_label(graph, slot);
-  if (finding.others > 0) label += " and " + format_count(finding.others) + " more";
-  return left(15, std::string(finding.rule)) + left(30, fit_label(label, 29)) +
-         left(25, fit_label(describe(value_of(graph, slot)), 24)) +
-         right(30, format_bytes(finding.freed)) + "\n" + wrapped(finding.mending, 4);
+  std::string kept = slot_label(graph, slot) + ": " + describe(value_of(graph, slot));
+  if (finding.others > 0) kept += ", kept by " + format_count(finding.others) + " more";
+  return left(60, std::string(finding.rule)) + right(40, format_bytes(finding.freed)) + "\n" +
+         wrapped(kept, 4) + wrapped(finding.mending, 4);
 }
 
 }  // namespace
 
 std::string lint_text(const Graph& graph, const std::vector<Finding>& findings) {
   if (findings.empty()) return "no findings\n";
-  std::string text = left(15, "rule") + left(30, "saved by") + left(25, "what") +
-                     right(30, "mending frees") + "\n" + std::string(page_columns, '-') + "\n";
+  std::string text = left(60, "rule, what is saved, and how to mend it") +
+                     right(40, "mending frees") + "\n" + std::string(page_columns, '-') + "\n";
   for (const Finding& finding : findings) text += finding_text(graph, finding);
-  return text + std::string(page_columns, '-') + "\n" + format_count(std::ssize(findings)) +
-         " findings; the whole graph saves activations of " +
-         format_bytes(graph.saved_activation_bytes()) + "\n";
+  return text + std::string(page_columns, '-') +
+         "\nfindings: " + format_count(std::ssize(findings)) +
+         "; the whole graph saves activations of " + format_bytes(graph.saved_activation_bytes()) +
+         "\n";
 }
 
 std::string lint_json(const Graph& graph, const std::vector<Finding>& findings) {

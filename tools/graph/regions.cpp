@@ -1,5 +1,6 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/glob.h>
+#include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/regions.h>
 
 #include <unordered_map>
@@ -9,11 +10,9 @@ namespace {
 
 // The shortest part of the path, from its start to the end of a name, that matches; else empty.
 std::string_view matching_part(std::string_view pattern, std::string_view path) {
-  for (std::size_t end = 0; end < path.size(); ++end) {
-    end = path.find('.', end);
-    const std::string_view part = path.substr(0, end);
-    if (matches_whole(pattern, part)) return part;
-    if (end == std::string_view::npos) break;
+  for (const std::string_view name : split_path(path)) {
+    const auto end = static_cast<std::size_t>(name.data() + name.size() - path.data());
+    if (matches_whole(pattern, path.substr(0, end))) return path.substr(0, end);
   }
   return {};
 }
@@ -40,12 +39,15 @@ std::vector<Region> find_regions(const char* operation, const Graph& graph, std:
 }
 
 Readers::Readers(const Graph& graph)
-    : by_value_(graph.values.size(), -1), by_storage_(graph.storages.size(), -1) {
+    : by_value_(graph.values.size(), -1),
+      counts_(graph.values.size(), 0),
+      by_storage_(graph.storages.size(), -1) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     for (const std::int64_t input : graph.nodes[i].inputs) {
       if (graph.nodes[i].recomputed) continue;
       const auto value = static_cast<std::size_t>(input);
       by_value_[value] = static_cast<std::int64_t>(i);
+      ++counts_[value];
       by_storage_[static_cast<std::size_t>(graph.values[value].storage)] =
           static_cast<std::int64_t>(i);
     }

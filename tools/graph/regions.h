@@ -30,12 +30,16 @@ class Readers {
   std::int64_t last_of_value(std::int64_t value) const {
     return by_value_[static_cast<std::size_t>(value)];
   }
+  /// How often the value is read.
+  std::int64_t count_of_value(std::int64_t value) const {
+    return counts_[static_cast<std::size_t>(value)];
+  }
   std::int64_t last_of_storage(std::int64_t storage) const {
     return by_storage_[static_cast<std::size_t>(storage)];
   }
 
  private:
-  std::vector<std::int64_t> by_value_, by_storage_;
+  std::vector<std::int64_t> by_value_, counts_, by_storage_;
 };
 
 }  // namespace tapehead::graph

@@ -1,3 +1,4 @@
+#include <tapehead/graph/labels.h>
 #include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/text.h>
@@ -40,13 +41,6 @@ struct Summary {
   BytesByCategory bytes{};
   std::int64_t peak = 0, peak_step = -1;
 };
-
-std::string place_of_step(const Graph& graph, std::int64_t index) {
-  if (index < 0) return "before the first step";
-  const Graph::Step& step = graph.steps[static_cast<std::size_t>(index)];
-  return "step " + format_count(index) + ", " + std::string(to_string(step.phase)) + " of " +
-         step.operation + (step.module.empty() ? "" : " in " + step.module);
-}
 
 std::string sum_line(const std::string& what, const std::string& sum) {
   return left(30, what) + right(40, sum) + "\n";

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 // More would make the report quadratic where thousands of slots keep one storage.
-constexpr std::size_t max_sharers_listed = 8;
+constexpr std::size_t max_listed = 8;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -34,6 +34,34 @@ bool has_two_equal_dims(const Shape& shape) {
   return false;
 }
 
+// What else is known of storages: whose results lie in them, and when they die.
+struct Storages {
+  explicit Storages(const Graph& graph)
+      : nodes(graph.storages.size()), death(graph.storages.size(), -1) {
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+      const Graph::Value& output = graph.values[at(graph.nodes[n].output)];
+      nodes[at(output.storage)].push_back(static_cast<std::int64_t>(n));
+    }
+    for (const Graph::Event& event : graph.events)
+      if (!event.birth) death[at(event.storage)] = event.step;
+  }
+
+  std::vector<std::vector<std::int64_t>> nodes;
+  std::vector<std::int64_t> death;
+};
+
+void add_storage(const Graph& graph, const Storages& storages, SavedRow& row) {
+  const Graph::SavedSlot& slot = graph.saved[at(row.index)];
+  if (slot.packing >= 0) return;  // the storage itself is not kept
+  const Graph::Value& value = value_of(graph, slot);
+  row.death = storages.death[at(value.storage)];
+  for (const std::int64_t node : storages.nodes[at(value.storage)]) {
+    if (node == value.producer) continue;
+    ++row.viewers;
+    if (row.viewed_by.size() < max_listed) row.viewed_by.push_back(node);
+  }
+}
+
 SavedRow make_row(const Graph& graph, const Keepers& keepers, std::int64_t index) {
   const Graph::SavedSlot& slot = graph.saved[at(index)];
   const Keepers::Slots& all = keepers.of(slot);
@@ -42,7 +70,7 @@ SavedRow make_row(const Graph& graph, const Keepers& keepers, std::int64_t index
                .retained = keepers.retained(slot),
                .sharers = std::ssize(all) - 1};
   if (row.sharers == 0 && !keepers.exists_anyway(slot)) row.freed = row.retained;
-  for (std::size_t k = 0; k < all.size() && row.shared_with.size() < max_sharers_listed; ++k)
+  for (std::size_t k = 0; k < all.size() && row.shared_with.size() < max_listed; ++k)
     if (all[k] != index) row.shared_with.push_back(all[k]);
   return row;
 }
@@ -67,11 +95,24 @@ void sort_rows(const Graph& graph, std::vector<SavedRow>& rows, SavedOrder order
   });
 }
 
-std::string sharing(const Graph& graph, const SavedRow& row) {
-  std::string list;
+std::vector<std::string> labels_of_sharers(const Graph& graph, const SavedRow& row) {
+  std::vector<std::string> labels;
   for (const std::int64_t other : row.shared_with)
-    list += (list.empty() ? "" : ", ") + slot_label(graph, graph.saved[at(other)]);
-  const std::int64_t more = row.sharers - std::ssize(row.shared_with);
+    labels.push_back(slot_label(graph, graph.saved[at(other)]));
+  return labels;
+}
+
+std::vector<std::string> labels_of_viewers(const Graph& graph, const SavedRow& row) {
+  std::vector<std::string> labels;
+  for (const std::int64_t node : row.viewed_by)
+    labels.push_back(place(graph.nodes[at(node)].operation, graph.nodes[at(node)].module));
+  return labels;
+}
+
+std::string listed(const std::vector<std::string>& labels, std::int64_t count) {
+  std::string list;
+  for (const std::string& label : labels) list += (list.empty() ? "" : ", ") + label;
+  const std::int64_t more = count - std::ssize(labels);
   return list + (more > 0 ? " and " + format_count(more) + " more" : "");
 }
 
@@ -86,7 +127,12 @@ std::string row_text(const Graph& graph, const SavedRow& row) {
   text += wrapped("needed: " + format_bytes(row.needed) +
                       "; freed if this slot alone were dropped: " + format_bytes(row.freed),
                   4);
-  if (row.sharers > 0) text += wrapped("shared with: " + sharing(graph, row), 4);
+  if (row.sharers > 0)
+    text += wrapped("shared with: " + listed(labels_of_sharers(graph, row), row.sharers), 4);
+  if (row.viewers > 0)
+    text += wrapped(
+        "in the same storage: results of " + listed(labels_of_viewers(graph, row), row.viewers), 4);
+  if (row.death >= 0) text += wrapped("dies in: " + place_of_step(graph, row.death), 4);
   return text + wrapped("reason: " + slot.reason, 4);
 }
 
@@ -94,9 +140,6 @@ json row_json(const Graph& graph, const SavedRow& row) {
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
   const Graph::Value& value = value_of(graph, slot);
   const Graph::Node& node = node_of(graph, slot);
-  json shared = json::array();
-  for (const std::int64_t other : row.shared_with)
-    shared.push_back(slot_label(graph, graph.saved[at(other)]));
   json all = {{"operation", node.operation},
               {"module", node.module},
               {"slot", slot.slot},
@@ -109,7 +152,10 @@ json row_json(const Graph& graph, const SavedRow& row) {
               {"retained", row.retained},
               {"freed", row.freed},
               {"sharers", row.sharers},
-              {"shared_with", std::move(shared)},
+              {"shared_with", labels_of_sharers(graph, row)},
+              {"viewers", row.viewers},
+              {"viewed_by", labels_of_viewers(graph, row)},
+              {"death", row.death},
               {"reason", slot.reason}};
   if (slot.packing >= 0) all["packed"] = graph.packings[at(slot.packing)].how;
   return all;
@@ -119,10 +165,12 @@ json row_json(const Graph& graph, const SavedRow& row) {
 
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection) {
   const Keepers keepers(graph);
+  const Storages storages(graph);
   std::vector<SavedRow> rows;
   for (std::size_t i = 0; i < graph.saved.size(); ++i) {
     if (node_of(graph, graph.saved[i]).recomputed) continue;
     SavedRow row = make_row(graph, keepers, static_cast<std::int64_t>(i));
+    add_storage(graph, storages, row);
     if (is_chosen(graph, row, selection)) rows.push_back(std::move(row));
   }
   sort_rows(graph, rows, selection.order);

@@ -16,6 +16,9 @@ struct SavedRow {
   std::int64_t freed = 0;     ///< less saved_activation_bytes() if this slot alone were dropped
   std::int64_t sharers = 0;   ///< other slots that keep the same
   std::vector<std::int64_t> shared_with = {};  ///< the first of them, in graph.saved
+  std::int64_t viewers = 0;                  ///< other operations whose results lie in that storage
+  std::vector<std::int64_t> viewed_by = {};  ///< the first of them, in graph.nodes
+  std::int64_t death = -1;  ///< the step in which the storage dies; -1 if it outlives the ledger
   bool operator==(const SavedRow&) const = default;
 };
 

@@ -21,7 +21,10 @@ class Trace {
     phases(graph);
     for (std::size_t i = 0; i < graph.steps.size(); ++i) {
       const Graph::Step& step = graph.steps[i];
-      json event = slice(step.operation, 2, i, i + 1);
+      // What happens behind the last operation belongs to none.
+      const std::string name(step.operation.empty() ? to_string(step.phase)
+                                                    : std::string_view(step.operation));
+      json event = slice(name, 2, i, i + 1);
       event["cat"] = to_string(step.phase);
       event["args"] = {{"module", step.module}, {"node", step.node}, {"highest", line.highest[i]}};
       add(event);

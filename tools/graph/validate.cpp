@@ -31,17 +31,14 @@ class Validator {
  private:
   void check_storages() {
     table_ = "storages";
-    std::int64_t total = 0;
     for (row_ = 0; row_ < graph_.storages.size(); ++row_)
-      add_up(total, graph_.storages[row_].bytes);
-    table_ = "values";
+      add_up(bytes_, graph_.storages[row_].bytes);
   }
 
   void check_packings() {
     table_ = "packings";
-    std::int64_t total = 0;
     for (row_ = 0; row_ < graph_.packings.size(); ++row_)
-      add_up(total, graph_.packings[row_].bytes);
+      add_up(bytes_, graph_.packings[row_].bytes);
     table_ = "values";
   }
 
@@ -122,8 +119,7 @@ class Validator {
     }
     row_ = 0;
     require(graph_.live_before >= 0, "live_before is negative");
-    std::int64_t sum = graph_.live_before;
-    for (const Graph::Storage& storage : graph_.storages) add_up(sum, storage.bytes);
+    add_up(bytes_, graph_.live_before);
   }
 
   static bool is_row(std::int64_t id, std::size_t rows) {
@@ -146,6 +142,7 @@ class Validator {
   std::string_view source_;
   std::string table_;
   std::size_t row_ = 0;
+  std::int64_t bytes_ = 0;  // of all storages and packings, and live_before
 };
 
 }  // namespace

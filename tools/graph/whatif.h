@@ -29,25 +29,49 @@ namespace tapehead::graph {
 /// leaf. A constant that is only saved, such as a mask, is taken to be held by the function: it
 /// lives to the end.
 ///
-/// Script: what was made in the region and kept by its slots alone dies at the region's end, or,
-/// when it is the region's result, after its last reader outside. Before the region's first
-/// backward step its forward steps are inserted again, with the same births and deaths of copies of
-/// the storages. What slots keep of the copies dies in the backward step of the earliest operation
-/// that keeps it, the result and what else is left at the region's end. What enters lives to the
-/// region's end.
+/// Script, the first run. The region's first forward step also holds what happened since the
+/// operation before it: its events in front of the first birth that its own operation made do not
+/// belong to the region. A storage that slots of the region keep, and whose death falls between the
+/// region's first and last backward step, dies earlier now. When it was made in the region: in the
+/// backward step of the first operation after the region that keeps it; without one, at the end of
+/// the region's last forward step, or, when it is the region's result, of the forward step of its
+/// last reader. When it was made before and enters: at the region's end, which is a backward step
+/// of the operation "checkpoint", inserted after the region's last one. When it was made before and
+/// does not enter: at the end of all.
 ///
-/// The gradient of the region's result, g, is held to the region's end too. Without the checkpoint
-/// it may die earlier, or be written to in place; where it would be, another buffer of its size is
-/// needed from there to the region's end. The same holds for the gradient of a value that enters
-/// when operations after the region read that value as well: the region's part of it needs a buffer
-/// of its own. Where g goes is followed through the operations that pass a gradient on as it is
-/// (add of equal shapes, views).
+/// The second run. Before the region's first backward step its forward steps are inserted again,
+/// with the births and deaths of copies of the storages made in the region. A copy that is left
+/// dies in the backward step of the earliest operation of the region that keeps it; that of the
+/// result at the region's end; any other at the start of the region's first backward step.
+///
+/// Gradients. "Hold a buffer of n bytes from step s" means: the first storage of n bytes that is
+/// born and dies in s dies at the region's end in place of there; without one, a new storage of n
+/// bytes is born at the start of s and dies at the region's end. A node passes its gradient on to
+/// an input when that input's gradient is the output's, as it is: add and expand where the shapes
+/// are equal, the first input of sub where they are, and reshape, flatten, squeeze, unsqueeze,
+/// transpose, permute, clone and contiguous. Inputs that are constants have no gradient.
+///  - When operations after the region read an input too, the region's part of its gradient needs a
+///    buffer of its own: hold one of its bytes from the first backward step that reads it.
+///  - The gradient g of the region's result is held by the checkpoint to the region's end. When a
+///    single operation outside reads the result, and passes its gradient on also to a value from
+///    before the region that nothing later reads (a residual), g lives longer anyway: nothing to
+///    do. Else follow g in the set H of values whose gradient, as far as it is summed up, is g's
+///    buffer. H begins as the result alone. For each operation of the region with a backward step,
+///    last to first: take its output out of H. For each of its inputs: when the input is in H, take
+///    it out, and if H had no other and the operation did not pass g on to it, a sum is written to
+///    g: hold a buffer of g's bytes from this step. When the input had no part of a gradient before
+///    and g is passed on to it, put it into H. If the output was in H and H is empty now, g is read
+///    for the last time: the storage of g's bytes that dies in this step, was not born in it and
+///    that no slot keeps, dies at the region's end; if there is none, hold a buffer. Of all these,
+///    only the first that applies is done. If H is not empty in the end and none was, a copy of g
+///    is born and dies at the region's end.
 ///
 /// Bound: saved bytes are exact when constants that enter are given as inputs. The peak is exact
 /// but where it falls into the first run of a region: there it is too high by what dies in the
-/// midst of that run, at most the region's saved bytes; and where gradients enter or leave several
-/// regions in one value, by at most one gradient of that value. It is never too low by more than
-/// that gradient.
+/// midst of that run, at most the region's saved bytes. (The second run has the same storages live,
+/// and the gradients besides; so only what is freed between the two can bring the peak there.)
+/// Where g's buffer takes another way than the table of operations tells, it is off by at most g's
+/// bytes, of the region in which the peak falls.
 ///
 /// ValueError: nothing matches, or a region has several results.
 Graph checkpointed(const Graph& graph, std::string_view path);
@@ -68,10 +92,14 @@ Graph checkpointed(const Graph& graph, std::string_view path);
 ///
 /// A mask that was made before, and that no slot keeps any more, dies after its last reader.
 ///
-/// Bound: saved bytes are exact, but for a mask that is no causal triangle though it looks like one
-/// (its bytes). The peak is exact but where it falls behind the last layer's attention in the
-/// forward pass: there it is too low by at most the bytes of the masks that the caller still holds.
-/// With a bias that wants a gradient it is too low by at most two tensors of the scores' shape.
+/// A bias that wants a gradient costs one more tensor of the scores' shape in that step, unless it
+/// has as many elements.
+///
+/// Bound: saved bytes and the peak are exact, but for masks. One that looks like a causal triangle
+/// and is none: too low by its bytes. A causal triangle combined with another mask, of which the
+/// kernel keeps the other alone: too high by at most the mask's bytes. The peak in the forward pass
+/// behind the last layer's attention: too low by at most the bytes of the masks that the caller
+/// still holds. Grouped heads are not recognised.
 ///
 /// ValueError: no composed attention in any module that matches.
 Graph fused(const Graph& graph, std::string_view path);

@@ -132,7 +132,7 @@ void add_assert(CLI::App& app, int& exit_code) {
       "expression is malformed.\n"
       "Figures: saved, saved_all (bytes kept, without or with parameters and inputs), slots, "
       "square(N) (saved tensors with two dims of size N), count (operations), flops, peak. "
-      "Filters: name, operation, module. Units: KB, MB, GB, KiB, MiB, GiB.\n"
+      "Filters: name, operation, module. Units: B, KB to TB, KiB to TiB.\n"
       "Example: tapehead graph assert step.json 'peak < 1.5GiB && saved(module=\"layers.0\") <= "
       "12MiB'",
       command, run_graph_assert, exit_code);

@@ -1,0 +1,139 @@
+// The gradients that cross the border of a checkpoint.
+#include <tapehead/graph/checkpoint_region.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace tapehead::graph {
+namespace {
+
+using Part = Script::Part;
+
+// Bytes of a row-major tensor of the value's shape: what its gradient takes.
+std::int64_t gradient_bytes(const Graph::Value& value) {
+  return numel(value.shape) * static_cast<std::int64_t>(size_of(value.dtype));
+}
+
+// Whether the gradient of the node's output is, as it is, the gradient of this input.
+bool passes_gradient_on(const Original& was, const Graph::Node& node, std::size_t input) {
+  static constexpr std::array<std::string_view, 8> views = {
+      "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "clone", "contiguous"};
+  const bool same_shape = was.value(node.inputs[input]).shape == was.value(node.output).shape;
+  if (node.operation == "add" || node.operation == "expand") return same_shape;
+  if (node.operation == "sub") return input == 0 && same_shape;
+  return std::find(views.begin(), views.end(), node.operation) != views.end();
+}
+
+// Follows g, the gradient of the result, from rule to rule.
+class GradientWalk {
+ public:
+  GradientWalk(const CheckpointRegion& region, Script& script)
+      : region_(region),
+        was_(region.was),
+        script_(script),
+        g_bytes_(gradient_bytes(was_.value(region.result))),
+        holders_{region.result} {}
+
+  void run() {
+    held_ = is_shared_outside();
+    for (std::int64_t n = region_.region.last; n >= region_.region.first; --n)
+      if (const std::int64_t step = script_.backward_step(n); step >= 0) pass_rule(n, step);
+    if (holders_.empty() || held_) return;
+    // g has become the gradient of what enters: the checkpoint hands out a copy.
+    const std::int64_t copy = script_.add_storage({.bytes = g_bytes_, .operation = "gradient"});
+    script_.be_born(copy, {region_.b1, Part::after});
+    script_.die(copy, {region_.b1, Part::after});
+  }
+
+ private:
+  // Whether g is also, and stays, the gradient of a value from before the region, as with a
+  // residual: then it is written to by no rule of the region, and outlives it.
+  bool is_shared_outside() const {
+    const std::int64_t reader = was_.readers.last_of_value(region_.result);
+    if (reader <= region_.region.last || was_.readers.count_of_value(region_.result) != 1)
+      return false;
+    const Graph::Node& node = was_.node(reader);
+    bool passed = false, shared = false;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const std::int64_t input = node.inputs[k];
+      const Graph::Value& value = was_.value(input);
+      if (!passes_gradient_on(was_, node, k)) continue;
+      if (input == region_.result) passed = true;
+      else if (value.leaf || (value.producer >= 0 && value.producer < region_.region.first))
+        shared = shared || was_.readers.last_of_value(input) == reader;
+    }
+    return passed && shared;
+  }
+
+  void pass_rule(std::int64_t n, std::int64_t step) {
+    const Graph::Node& node = was_.node(n);
+    const bool reads_g = holders_.erase(node.output) > 0;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const std::int64_t input = node.inputs[k];
+      if (was_.value(input).producer < 0 && !was_.value(input).leaf) continue;
+      const bool is_first = begun_.insert(input).second;
+      if (is_first) begin_gradient(input, step);
+      add_gradient(input, step, is_first, reads_g && passes_gradient_on(was_, node, k));
+    }
+    if (reads_g && holders_.empty() && !std::exchange(held_, true)) keep_alive(step);
+  }
+
+  void add_gradient(std::int64_t input, std::int64_t step, bool is_first, bool is_g) {
+    if (holders_.contains(input)) {
+      // A sum written into g, unless others see it: then into what is added.
+      const bool writes_to_g = holders_.size() == 1 && !is_g;
+      if (writes_to_g && !std::exchange(held_, true)) hold_buffer(step, g_bytes_);
+      holders_.erase(input);
+    } else if (is_first && is_g) {
+      holders_.insert(input);
+    }
+  }
+
+  // The first part of an input's gradient has a buffer of its own, though there is a sum to add it
+  // to outside.
+  void begin_gradient(std::int64_t input, std::int64_t step) {
+    const std::int64_t reader = was_.readers.last_of_value(input);
+    if (region_.contains(was_.value(input).producer) || reader <= region_.region.last) return;
+    if (script_.backward_step(reader) >= 0) hold_buffer(step, gradient_bytes(was_.value(input)));
+  }
+
+  // One buffer more from this step to the region's end: what is born and dies in the step without
+  // the checkpoint, else a new one.
+  void hold_buffer(std::int64_t step, std::int64_t bytes) {
+    for (const Graph::Event& event : script_.events(step))
+      if (event.birth && was_.bytes(event.storage) == bytes &&
+          script_.death_step(event.storage) == step)
+        return script_.die(event.storage, {region_.b1, Part::after});
+    const std::int64_t buffer = script_.add_storage({.bytes = bytes, .operation = "checkpoint"});
+    script_.be_born(buffer, {step, Part::start});
+    script_.die(buffer, {region_.b1, Part::after});
+  }
+
+  // g is read for the last time: it dies here without the checkpoint, or becomes another gradient.
+  void keep_alive(std::int64_t step) {
+    for (const Graph::Event& event : script_.events(step))
+      if (!event.birth && was_.bytes(event.storage) == g_bytes_ &&
+          script_.birth_step(event.storage) != step &&
+          was_.keepers.of_storage(event.storage).empty())
+        return script_.die(event.storage, {region_.b1, Part::after});
+    hold_buffer(step, g_bytes_);
+  }
+
+  const CheckpointRegion& region_;
+  const Original& was_;
+  Script& script_;
+  const std::int64_t g_bytes_;
+  std::set<std::int64_t> holders_;  // values whose gradient, as far as it is summed, is g's buffer
+  std::set<std::int64_t> begun_;    // values whose gradient has a part
+  bool held_ = false;
+};
+
+}  // namespace
+
+void hold_gradients(const CheckpointRegion& region, Script& script) {
+  GradientWalk(region, script).run();
+}
+
+}  // namespace tapehead::graph

@@ -1,0 +1,92 @@
+#include <tapehead/core/error.h>
+#include <tapehead/graph/checkpoint_region.h>
+
+#include <algorithm>
+
+namespace tapehead::graph {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+Original::Original(const Graph& all)
+    : graph(all), keepers(all), readers(all), slots_of_node(all.nodes.size()) {
+  for (std::size_t i = 0; i < graph.saved.size(); ++i)
+    slots_of_node[at(graph.saved[i].node)].push_back(static_cast<std::int64_t>(i));
+}
+
+CheckpointRegion::CheckpointRegion(const Original& original, const Region& nodes,
+                                   const Script& script)
+    : was(original), region(nodes) {
+  find_result();
+  find_what_enters();
+  find_kept();
+  if (script.has_events()) find_steps(script);
+  if (f0 >= 0) find_born(script);
+}
+
+void CheckpointRegion::find_result() {
+  for (std::int64_t n = region.first; n <= region.last; ++n) {
+    const std::int64_t value = was.node(n).output;
+    const bool is_read_outside = was.readers.last_of_value(value) > region.last;
+    if (!is_read_outside && (n < region.last || result >= 0)) continue;
+    if (result >= 0 && result != value)
+      throw ValueError("whatif", region.path + " has several results; a checkpoint has one");
+    result = value;
+  }
+}
+
+void CheckpointRegion::find_what_enters() {
+  std::set<std::int64_t> seen;
+  for (std::int64_t n = region.first; n <= region.last; ++n)
+    for (const std::int64_t input : was.node(n).inputs) {
+      const Graph::Value& value = was.value(input);
+      if (contains(value.producer) || !seen.insert(input).second) continue;
+      (value.leaf ? parameters : inputs).push_back(input);
+    }
+}
+
+// Storages that slots of the region keep, with the first node that does.
+void CheckpointRegion::find_kept() {
+  for (std::int64_t n = region.first; n <= region.last; ++n)
+    for (const std::int64_t slot : was.slots_of_node[at(n)])
+      if (was.graph.saved[at(slot)].packing < 0)
+        kept.emplace(was.storage(was.graph.saved[at(slot)].value), n);
+}
+
+void CheckpointRegion::find_steps(const Script& script) {
+  for (std::int64_t n = region.first; n <= region.last; ++n) {
+    const std::int64_t forward = script.forward_step(n), backward = script.backward_step(n);
+    if (forward >= 0) {
+      f0 = f0 < 0 ? forward : std::min(f0, forward);
+      f1 = std::max(f1, forward);
+    }
+    if (backward >= 0) {
+      b0 = b0 < 0 ? backward : std::min(b0, backward);
+      b1 = std::max(b1, backward);
+    }
+  }
+}
+
+bool CheckpointRegion::is_before(std::int64_t step, const Graph::Event& event, bool& begun) const {
+  if (step > f0 || begun) return false;
+  begun = event.birth &&
+          was.graph.storages[at(event.storage)].operation == was.graph.steps[at(step)].operation;
+  return !begun;
+}
+
+void CheckpointRegion::find_born(const Script& script) {
+  for (std::int64_t step = f0; step <= f1; ++step) {
+    bool begun = false;
+    for (const Graph::Event& event : script.events(step))
+      if (!is_before(step, event, begun) && event.birth) born.insert(event.storage);
+  }
+  std::erase_if(inputs, [&](std::int64_t value) {
+    return was.value(value).producer < 0 && born.contains(was.storage(value));
+  });
+  for (const std::int64_t value : inputs) entering.insert(was.storage(value));
+  for (const std::int64_t value : parameters) entering.insert(was.storage(value));
+}
+
+}  // namespace tapehead::graph
