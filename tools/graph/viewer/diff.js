@@ -1,7 +1,7 @@
 // What changed between two graphs, aligned by module path, operation and occurrence. The twin of
 // diff.cpp.
 import { describeAttribute, slotLabel } from "./graph.js";
-import { describe, place } from "./format.js";
+import { describe, formatCount, place } from "./format.js";
 
 const keyOf = (...parts) => JSON.stringify(parts);
 
@@ -9,7 +9,7 @@ function describeNode(graph, node) {
   const values = (ids) => ids.map((id) => describe(graph.values[id])).join(", ");
   const parts = [`${values(node.inputs)} to ${describe(graph.values[node.output])}`,
     ...node.attributes.map(describeAttribute)];
-  if (node.flops > 0) parts.push(`${node.flops} flops`);
+  if (node.flops > 0) parts.push(`${formatCount(node.flops)} flops`);
   if (node.planned) parts.push("planned");
   return parts.join(", ");
 }

@@ -1,9 +1,10 @@
 // Reads the data of the page and puts the panels together.
-import { advicePanel } from "./advice_panel.js";
+import { advicePanel, changeText } from "./advice_panel.js";
 import { changePanel } from "./change_panel.js";
 import { detailsPanel } from "./details_panel.js";
-import { h } from "./dom.js";
+import { h, link } from "./dom.js";
 import { figuresPanel } from "./figures_panel.js";
+import { formatCount } from "./format.js";
 import { readGraph } from "./graph.js";
 import { listenToKeys } from "./keyboard.js";
 import { makeModel } from "./model.js";
@@ -53,11 +54,13 @@ class App {
     this.listenToFiles();
     this.update();
     document.documentElement.dataset.ready = "yes";
+    performance.mark("ready");
   }
 
   header() {
     const { title } = this.about;
     document.title = `${title || "Tape"} - tape viewer`;
+    this.strip = h("p", { id: "strip", role: "status" });
     this.letterBox = h("input", { id: "sizes", type: "text", spellcheck: "false",
       placeholder: "B=8 T=128", on: { change: () => this.state.set({ sizes: this.letterBox.value }) } });
     const jump = (id, text) => h("button", { type: "button", class: "link", on: { click: () =>
@@ -67,7 +70,20 @@ class App {
         jump("change", "what if"), jump("modules", "modules"), jump("timeline", "timeline"),
         jump("saved", "saved tensors"), jump("tape", "tape")),
       h("span", { class: "space" }),
-      h("label", { class: "sizes" }, "letters for sizes ", this.letterBox));
+      h("label", { class: "sizes" }, "letters for sizes ", this.letterBox), this.strip);
+  }
+
+  // What is compared, in sight wherever the page stands.
+  showStrip() {
+    const { changes } = this.state.value, { model, other } = this;
+    this.strip.hidden = other === null;
+    if (other === null) return;
+    const figure = (name, key) => (other.summary[key] === undefined ? "" : ` ${name} ` +
+      `${formatCount(model.summary[key])} → ${formatCount(other.summary[key])};`);
+    this.strip.replaceChildren(h("strong", {}, changes.length > 0
+      ? `What if: ${changes.map(changeText).join(", ")}.` : "Two graphs, before and after."),
+    figure("saved", "saved_activation_bytes"), figure("peak", "peak_bytes"), " ",
+    changes.length > 0 ? link("take back", () => this.state.set({ changes: [] })) : "");
   }
 
   // ---- what is compared ----
@@ -143,7 +159,9 @@ class App {
       this.letters = parseSizes(sizes);
       if (this.letterBox) this.letterBox.value = sizes;
     }
-    for (const panel of this.panels ?? []) panel.update();
+    if (!this.panels) return;
+    this.showStrip();
+    for (const panel of this.panels) panel.update();
   }
 }
 

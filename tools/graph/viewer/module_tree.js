@@ -143,6 +143,10 @@ function merge(run) {
     children: first.children.map((_, i) => merge(run.map((module) => module.children[i]))) };
 }
 
+// The module at another path, with all below it.
+const moved = (module, from, to) => ({ ...module, path: to + module.path.slice(from.length),
+  children: module.children.map((child) => moved(child, from, to)) });
+
 /**
  * The tree with runs of alike neighbours "0", "1", ... folded into one "0-11" that repeats 12
  * times. A run whose path is in `unfolded` stays apart.
@@ -158,7 +162,7 @@ export function folded(tree, unfolded = new Set()) {
     const path = run[0].path.slice(0, run[0].path.length - run[0].name.length) + name;
     if (run.length === 1) children.push(run[0]);
     else if (unfolded.has(path)) children.push(...run.map((child) => ({ ...child, run: path })));
-    else children.push({ ...merge(run), name, path, repeats: run.length });
+    else children.push({ ...moved(merge(run), run[0].path, path), name, repeats: run.length });
   }
   return { ...tree, children };
 }

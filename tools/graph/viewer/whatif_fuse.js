@@ -10,7 +10,7 @@ class Fusion {
   // `released`: masks that are gone when the forward pass is done.
   constructor(was, chain, released, result, script) {
     Object.assign(this, { was, chain, released, result, script, nodes: nodesOf(chain),
-      node: chain.product, statistics: [], kept: new Set() });
+      node: chain.product, statistics: [], kept: new Set(), keepsHidden: false });
     this.y = this.storageOf(chain.product);
     this.merged = chain.merge < 0 ? -1 : this.storageOf(chain.merge);
   }
@@ -51,8 +51,10 @@ class Fusion {
     if (chain.bias >= 0) this.addSlot("bias", chain.biasValue);
     for (const slot of was.saved)
       if (slot.node === chain.mask && slot.slot === "mask" && slot.packing < 0 &&
-          !isTriangle(was, slot))
+          !isTriangle(was, slot)) {
         this.addSlot("hidden", slot.value);
+        this.keepsHidden = true;
+      }
   }
 
   addSlot(slot, value) {
@@ -65,8 +67,8 @@ class Fusion {
   // A number for each row of the scores.
   addStatistic(slot) {
     const { was, chain, result, script } = this;
-    const shape = was.values[was.nodes[chain.softmax].output].shape.slice(0, -1);
-    const { dtype } = was.values[chain.q];
+    const weights = was.values[was.nodes[chain.softmax].output];
+    const { dtype } = weights, shape = weights.shape.slice(0, -1);
     const storage = script.addStorage(elements(shape) * elementBytes(dtype), "saved",
       "fused_attention");
     const strides = shape.map((_, i) => elements(shape.slice(i + 1)));
@@ -86,7 +88,7 @@ class Fusion {
       const gone = script.forward[n];
       if (gone < 0) continue;
       for (const { storage, birth } of script.own[gone])
-        if (birth && storage !== this.y) script.remove(storage);
+        if (birth && storage !== this.y && !this.makesHidden(n, storage)) script.remove(storage);
       if (n !== this.node) script.removeStep(gone);
     }
     result.steps[step] = { ...result.steps[step], operation: "fused_attention" };
@@ -94,6 +96,12 @@ class Fusion {
     if (this.merged < 0) return;
     script.remove(this.y);
     script.beBornEarlier(this.merged, step, part.start);
+  }
+
+  // Whether the storage was made on the way to a mask that is kept.
+  makesHidden(node, storage) {
+    return node === this.chain.mask && this.keepsHidden &&
+      this.was.storages[storage].operation !== this.was.nodes[node].operation;
   }
 
   // The steps of the chain's rules become one: the last of them, so that what dies in any of them
@@ -111,6 +119,7 @@ class Fusion {
       }
       if (step !== one) script.removeStep(step);
     }
+    this.addScoreGradient(one);
     result.steps[one] = { phase: "backward", operation: "fused_attention",
       module: was.nodes[this.node].module, node: this.node };
     for (const storage of this.kept) {
@@ -118,6 +127,19 @@ class Fusion {
       if (death >= 0 && death <= one && was.steps[death].phase === "backward")
         script.die(storage, one, part.end);
     }
+  }
+
+  // A bias that wants a gradient gets it by way of that of the scores, unless it has as many
+  // elements.
+  addScoreGradient(step) {
+    const { was, chain, script } = this;
+    if (chain.bias < 0) return;
+    const bias = was.values[chain.biasValue], scores = was.values[was.nodes[chain.bias].output];
+    if ((bias.producer < 0 && !bias.leaf) || elements(bias.shape) === elements(scores.shape)) return;
+    const gradient = script.addStorage(elements(scores.shape) * elementBytes(scores.dtype),
+      "transient", "fused_attention");
+    script.beBorn(gradient, step, part.start);
+    script.die(gradient, step, part.end);
   }
 }
 
