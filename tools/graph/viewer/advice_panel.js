@@ -1,7 +1,7 @@
 // Who keeps the most and why; what would bring it down; what the lint found.
 import { byWorth, candidates, findings, savers, tried } from "./advice.js";
 import { h, link, panel } from "./dom.js";
-import { formatBytes, formatChange, formatShare, plural } from "./format.js";
+import { formatBytes, formatChange, formatCount, formatShare, plural } from "./format.js";
 import { bytesInLetters } from "./sizes.js";
 
 const mostSavers = 6, mostChanges = 6, mostFindings = 5;
@@ -55,7 +55,7 @@ export const changeText = ({ kind, pattern }) =>
 
 function changeRow(app, { change, now, then }) {
   const changeOf = (key) => h("td", { class: "right number" },
-    then[key] === undefined ? "unknown" : `${formatBytes(then[key])} `,
+    then[key] === undefined ? "unknown" : `${formatCount(then[key])} `,
     then[key] !== undefined && h("span", { class: then[key] < now[key] ? "less"
       : then[key] > now[key] ? "more" : "" },
     then[key] === now[key] ? "same" : `${(100 * (then[key] / now[key] - 1)).toFixed(0)} %`));
@@ -99,8 +99,8 @@ function changesTable(app) {
     h("tr", {}, h("td", { colspan: 5 }, "Trying what would help ...")));
   tryAll(app, body);
   return h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, h("th", {}, "change"), h("th", { class: "right" }, "peak then"),
-      h("th", { class: "right" }, "saved then"), h("th", { class: "right" }, "extra flops"),
+    h("thead", {}, h("tr", {}, h("th", {}, "change"), h("th", { class: "right" }, "peak then, bytes"), h("th", { class: "right" }, "saved then, bytes"),
+      h("th", { class: "right" }, "extra flops"),
       h("th", {}, ""))), body);
 }
 

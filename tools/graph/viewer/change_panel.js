@@ -102,6 +102,8 @@ class ChangePanel {
       on: { click: () => app.state.set({ changes: [] }) } }, "take all back")] : []));
     this.problem.textContent = app.problem;
     this.problem.hidden = app.problem === "";
+    this.element.querySelector("h2").textContent = app.other && changes.length === 0
+      ? "Before and after" : "What if";
     if (this.shown === app.other) return;
     this.shown = app.other;
     this.answer.replaceChildren(...(app.other ? this.compare(changes) : []));
@@ -115,14 +117,13 @@ class ChangePanel {
     this.entries.show(all);
     const count = (kind) => all.filter((entry) => entry.kind === kind).length;
     const isWhatIf = changes.length > 0;
-    return [
-      comparison(figures(model.graph, model.line), figures(other.graph, other.line),
+    return [h("div", { class: "pair" },
+      h("div", {}, comparison(figures(model.graph, model.line), figures(other.graph, other.line),
         isWhatIf ? ["now", "then"] : ["before", "after"]),
       isWhatIf && h("p", { class: "about" }, "The same answer in a terminal: ",
-        commands(changes).map((command, i) => [i > 0 ? " && " : "", h("code", {}, command)])),
-      h("h3", {}, `What changed: ${Object.keys(signs).map((kind) =>
-        `${formatCount(count(kind))} ${kind}`).join(", ")}`),
-      this.entries.element].filter(Boolean);
+        commands(changes).map((command, i) => [i > 0 ? " && " : "", h("code", {}, command)]))),
+      h("div", {}, h("h3", {}, `What changed: ${Object.keys(signs).map((kind) =>
+        `${formatCount(count(kind))} ${kind}`).join(", ")}`), this.entries.element))];
   }
 }
 

@@ -236,23 +236,23 @@ class Details {
         module && graph.steps[index].phase !== "update" && model.byPath.has(module) &&
           fact("module", link(module, () => this.app.select(`module:${module}`)))),
       h("table", { class: "plain" }, h("tbody", {}, categories.map((category, i) => bytes[i] > 0 &&
-        h("tr", {}, h("td", {}, swatch(category), ` ${words(category)}`),
-          h("td", { class: "right number" }, formatBytes(bytes[i])),
+        h("tr", {}, h("td", { class: "category" }, swatch(category), ` ${words(category)}`),
+          h("td", { class: "right number" }, formatCount(bytes[i])),
           h("td", { class: "share" }, bar(bytes[i], highest)))),
       line.unwatched > 0 && h("tr", {}, h("td", {}, "live before, met by no operation"),
-        h("td", { class: "right number" }, formatBytes(line.unwatched)), h("td")))),
+        h("td", { class: "right number" }, formatCount(line.unwatched)), h("td")))),
       h("h4", {}, "Live there, the largest first, and why"), this.live(line.lastEvent[index])];
   }
 
   live(events) {
     const { graph, why } = this.model;
-    const table = new Table({ label: "Live storages", key: (id) => `storage:${id}`, tallest: 14,
-      open: (id) => this.app.select(`storage:${id}`), columns: [
-        { key: "bytes", title: "bytes", width: "100px", right: true, cell: (id) =>
-          formatCount(graph.storages[id].bytes) },
-        { key: "category", title: "category", width: "92px", cell: (id) =>
-          words(graph.storages[id].category) },
-        { key: "why", title: "why", width: "minmax(80px, 1fr)", cell: (id) => why[id] }] });
+    const table = new Table({ label: "Live storages", key: (id) => `storage:${id}`, tallest: 12,
+      height: 44, open: (id) => this.app.select(`storage:${id}`), columns: [
+        { key: "bytes", title: "bytes", width: "94px", right: true, cell: (id) =>
+          [h("div", {}, formatCount(graph.storages[id].bytes)),
+            h("div", { class: "second" }, words(graph.storages[id].category))] },
+        { key: "why", title: "why", width: "minmax(80px, 1fr)", cell: (id) =>
+          h("div", { class: "two-lines" }, why[id]) }] });
     const ids = liveStorages(graph, events);
     table.element.id = "live";
     table.show(ids);

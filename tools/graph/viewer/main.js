@@ -79,10 +79,10 @@ class App {
     this.strip.hidden = other === null;
     if (other === null) return;
     const figure = (name, key) => (other.summary[key] === undefined ? "" : ` ${name} ` +
-      `${formatCount(model.summary[key])} → ${formatCount(other.summary[key])};`);
+      `${formatCount(model.summary[key])} → ${formatCount(other.summary[key])} bytes.`);
     this.strip.replaceChildren(h("strong", {}, changes.length > 0
       ? `What if: ${changes.map(changeText).join(", ")}.` : "Two graphs, before and after."),
-    figure("saved", "saved_activation_bytes"), figure("peak", "peak_bytes"), " ",
+    figure("Saved", "saved_activation_bytes"), figure("Peak", "peak_bytes"), " ",
     changes.length > 0 ? link("take back", () => this.state.set({ changes: [] })) : "");
   }
 

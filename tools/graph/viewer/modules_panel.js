@@ -152,8 +152,12 @@ class ModulesPanel {
     return cell;
   }
 
-  // Of a module in the other graph.
+  // Of the same modules in the other graph.
   then(row, sum) {
+    if (row.path === "" && row.paths[0] === "") {
+      const { tree } = this.app.other;
+      return tree.children.reduce((rest, child) => rest - child[sum], tree[sum]);
+    }
     return row.paths.reduce((total, path) => total + (this.others.get(path)?.[sum] ?? 0), 0);
   }
 
@@ -163,23 +167,23 @@ class ModulesPanel {
     const right = (key, title, width, cell, sortable = true) =>
       ({ key, title, width, cell, right: true, sortable });
     const list = [
-      { key: "name", title: "module", width: "minmax(190px, 1.8fr)", sortable: true,
+      { key: "name", title: "module", width: "minmax(160px, 1.8fr)", sortable: true,
         cell: (row) => this.nameCell(row) },
-      right("operations", "ops", "40px", (row) => formatCount(row.operations)),
+      right("operations", "ops", "38px", (row) => formatCount(row.operations)),
       right("activations", "saved activations", "minmax(150px, 1fr)", (row) =>
         formatBytes(row.activations)),
-      { key: "share", title: "share", width: "104px", cell: (row) => h("span", { class: "share" },
+      { key: "share", title: "share", width: "94px", cell: (row) => h("span", { class: "share" },
         bar(row.activations, total), h("span", {}, formatShare(row.activations, total))) }];
     if (app.other) list.push(
       right("then", app.otherName, "minmax(110px, 0.7fr)", (row) => (row.kind === "node" ? ""
         : formatCount(this.then(row, "activations"))), false),
       right("delta", "difference", "minmax(90px, 0.7fr)", (row) => this.difference(row), false));
     else list.push(
-      right("shared", "shared with others", "minmax(84px, 0.6fr)", (row) => formatCount(row.shared)),
-      right("others", "parameters, inputs", "minmax(90px, 0.6fr)", (row) => formatCount(row.others)),
-      right("highest", "live at most", "minmax(90px, 0.6fr)", (row) => (row.kind === "node" ||
+      right("shared", "shared with others", "minmax(74px, 0.6fr)", (row) => formatCount(row.shared)),
+      right("others", "parameters, inputs", "minmax(78px, 0.6fr)", (row) => formatCount(row.others)),
+      right("highest", "live at most", "minmax(80px, 0.6fr)", (row) => (row.kind === "node" ||
         row.highest === 0 ? "" : formatCount(row.highest))));
-    list.push({ key: "checkpoint", title: "checkpoint", width: "78px", cell: (row) =>
+    list.push({ key: "checkpoint", title: "checkpoint", width: "76px", cell: (row) =>
       (row.kind === "node" || row.path === "" ? "" : changeBox(app, "checkpoint",
         patternsOf(app.model.graph, row.paths), `checkpoint ${row.path}`)) });
     return list;

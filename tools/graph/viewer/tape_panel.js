@@ -5,6 +5,7 @@ import { formatCount, formatUnits, plural } from "./format.js";
 import { layoutTape, mostRows } from "./tape_layout.js";
 
 const rowHeight = 30, boxHeight = 22, laneWidth = 9, mostLanes = 8, indent = 12, gap = 6;
+const widest = 1300;
 const mostStorages = 4;  // drawn in a row; the others are counted
 
 const clip = (text, characters) =>
@@ -45,7 +46,7 @@ class TapePanel {
   // ---- where things stand ----
 
   measure(all) {
-    const width = Math.max(this.figure.clientWidth, 640);
+    const width = Math.min(Math.max(this.figure.clientWidth, 640), widest);
     const lanes = Math.min(all.lanes, mostLanes);
     this.margin = 10 + laneWidth * (lanes + 1);
     this.side = Math.min(300, Math.max(170, width * 0.26));
@@ -63,7 +64,10 @@ class TapePanel {
       "aria-label": "The tape" }, this.heads(), all.frames().map((frame) => this.frame(frame)),
     all.reads.map((read) => this.read(all.rows, read)), this.savedOf(all),
     all.rows.map((row, i) => [this.box(row, i, false), this.box(row, i, true)]));
+    const focused = this.figure.contains(document.activeElement)
+      ? document.activeElement.dataset.key : null;
     this.figure.replaceChildren(drawing);
+    if (focused) this.figure.querySelector(`[tabindex][data-key=${CSS.escape(focused)}]`)?.focus();
   }
 
   heads() {
