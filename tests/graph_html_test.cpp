@@ -113,6 +113,9 @@ TEST_CASE("tapehead graph html writes the page") {
                                                                   .other = &other,
                                                                   .sizes = {{"B", 2}, {"T", 6}},
                                                                   .budgets = {"saved < 1"}}));
+  const std::string page = folder.file("page.html").string();
+  CHECK(run("-o " + page) == 0);
+  CHECK(nn::read_file("test", page) == graph::to_html(gpt_step(), {.title = file}));
   CHECK(run("--sizes T") == 2);
   CHECK(run("--sizes T=six") == 2);
   CHECK(run("--sizes T=-1") == 2);

@@ -434,7 +434,7 @@ class ViewerTest(unittest.TestCase):
         self.assertNotEqual(self.driver.title, "broken")
         self.assertEqual(self.all("img"), [])
         self.assertEqual(len(self.all("script")), 3)
-        self.assertTrue(any(name[:60] in cell for cell in self.column("saved", "savers")))
+        self.assertTrue(any(name[:60] in cell for cell in self.column("saved", "why")))
         for select in ("storage:0", "node:0", "step:0", "module:" + name):
             self.script("location.hash = 'select=' + encodeURIComponent(arguments[0])", select)
             self.until(lambda: "Click a module" not in self.text("#details"))

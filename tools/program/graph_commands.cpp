@@ -139,7 +139,10 @@ int run_graph_html(const GraphCommand& command) {
   for (const std::string& size : command.sizes) options.sizes.insert(size_of(size));
   if (!command.attention.empty())
     options.attention = nn::read_file("graph html", command.attention);
-  return put(command, graph::to_html(all, options));
+  put(command, graph::to_html(all, options));
+  if (!command.out.empty())
+    std::cout << command.out << " opens in any browser, without a network\n";
+  return done;
 }
 
 }  // namespace tapehead::program

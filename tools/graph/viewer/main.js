@@ -45,7 +45,7 @@ class App {
 
   start() {
     const body = document.getElementById("page");
-    this.panels = [figuresPanel, advicePanel, changePanel, modulesPanel, timelinePanel, savedPanel,
+    this.panels = [figuresPanel, timelinePanel, advicePanel, changePanel, modulesPanel, savedPanel,
       tapePanel, detailsPanel].map((make) => make(this));
     const [...elements] = this.panels.map(({ element }) => element);
     const details = elements.pop();
@@ -66,9 +66,9 @@ class App {
     const jump = (id, text) => h("button", { type: "button", class: "link", on: { click: () =>
       document.getElementById(id).scrollIntoView({ block: "start" }) } }, text);
     return h("header", {}, h("h1", {}, title || "Tape"),
-      h("nav", { "aria-label": "Panels" }, jump("advice", "who, why, what to do"),
-        jump("change", "what if"), jump("modules", "modules"), jump("timeline", "timeline"),
-        jump("saved", "saved tensors"), jump("tape", "tape")),
+      h("nav", { "aria-label": "Panels" }, jump("timeline", "live memory"),
+        jump("advice", "who, why, what to do"), jump("change", "what if"),
+        jump("modules", "modules"), jump("saved", "saved tensors"), jump("tape", "tape")),
       h("span", { class: "space" }),
       h("label", { class: "sizes" }, "letters for sizes ", this.letterBox), this.strip);
   }

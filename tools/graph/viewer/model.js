@@ -33,6 +33,8 @@ function keptRow(model, key, bytes, slots, packing) {
     what: value.name || (producer ? place(producer.operation, producer.module)
       : slotLabel(graph, first)),
     made: producer ? place(producer.operation, producer.module) : "not on this tape",
+    madeBy: producer ? { operation: `by ${producer.operation}`, module: producer.module }
+      : { operation: "a constant", module: "not on this tape" },
     savers: slots.slice(0, 8).map((slot) => slotLabel(graph, graph.saved[slot])),
     modules: slots.map((slot) => graph.nodes[graph.saved[slot].node].module),
     why: reasonsOf.join("; "),

@@ -133,8 +133,10 @@ class ModulesPanel {
       open: (row) => app.select(row.key),
       sort: (key) => app.state.set({ modules: key === app.state.value.modules ? "" : key }) });
     this.element = panel("modules", "Modules", "A row counts the module and all below it; what " +
-      "several modules keep counts in the module that encloses them. Modules that are alike but " +
-      "for their number stand as one row with the sum.", this.table.element);
+      "several modules keep counts in the module that encloses them, and is \"shared\" below it. " +
+      "Modules that are alike but for their number stand as one row with the sum; \"live at most\" " +
+      "is the most memory that was live while one of them ran, forward or backward.",
+    this.table.element);
   }
 
   nameCell(row) {
@@ -179,7 +181,7 @@ class ModulesPanel {
         : formatCount(this.then(row, "activations"))), false),
       right("delta", "difference", "minmax(90px, 0.7fr)", (row) => this.difference(row), false));
     else list.push(
-      right("shared", "shared with others", "minmax(74px, 0.6fr)", (row) => formatCount(row.shared)),
+      right("shared", "shared", "minmax(66px, 0.6fr)", (row) => formatCount(row.shared)),
       right("others", "parameters, inputs", "minmax(78px, 0.6fr)", (row) => formatCount(row.others)),
       right("highest", "live at most", "minmax(80px, 0.6fr)", (row) => (row.kind === "node" ||
         row.highest === 0 ? "" : formatCount(row.highest))));

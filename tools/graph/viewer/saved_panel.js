@@ -29,6 +29,7 @@ export function matcher(query) {
 
 const orders = {
   bytes: (a, b) => a.bytes - b.bytes,
+  made: (a, b) => a.what.localeCompare(b.what, "en"),
   shape: (a, b) => a.value.shape.length - b.value.shape.length ||
     a.needed - b.needed,
   savers: (a, b) => a.savers[0].localeCompare(b.savers[0], "en"),
@@ -111,18 +112,22 @@ class SavedPanel {
   columns() {
     const { app } = this;
     return [
-      { key: "savers", title: "kept by, made by", width: "minmax(170px, 1.5fr)", sortable: true,
-        cell: (row) => lines(row.savers[0] + (row.slots.length > 1
-          ? ` and ${formatCount(row.slots.length - 1)} more` : ""), row.value.name || row.made) },
-      { key: "shape", title: "shape", width: "minmax(120px, 0.8fr)", sortable: true,
+      { key: "savers", title: "kept by", width: "minmax(150px, 1.3fr)", sortable: true,
+        cell: (row) => lines(row.savers[0].slice(row.modules[0].length).trim() +
+          (row.slots.length > 1 ? ` and ${formatCount(row.slots.length - 1)} more` : ""),
+        row.modules[0] || "outside modules") },
+      { key: "made", title: "tensor", width: "minmax(110px, 1fr)", sortable: true,
+        cell: (row) => (row.value.name ? lines(row.value.name, words(row.category))
+          : lines(row.madeBy.operation, row.madeBy.module)) },
+      { key: "shape", title: "shape", width: "minmax(116px, 0.8fr)", sortable: true,
         cell: (row) => lines(describe(row.value), shapeInLetters(row.value.shape, app.letters) ||
           words(row.category)) },
-      { key: "bytes", title: "bytes", width: "minmax(96px, 0.6fr)", right: true, sortable: true,
+      { key: "bytes", title: "bytes", width: "minmax(84px, 0.6fr)", right: true, sortable: true,
         cell: (row) => lines(formatCount(row.bytes), row.pins
           ? `shows ${formatCount(row.needed)}` : formatUnits(row.bytes)) },
-      { key: "why", title: "why", width: "minmax(160px, 2fr)", sortable: true,
+      { key: "why", title: "why", width: "minmax(140px, 1.8fr)", sortable: true,
         cell: (row) => h("div", { class: "two-lines" }, row.why) },
-      { key: "freed", title: "freed", width: "70px", sortable: true, right: true,
+      { key: "freed", title: "freed", width: "64px", sortable: true, right: true,
         cell: (row) => (row.freed < 0 ? "not seen" : `step ${formatCount(row.freed)}`) },
       { key: "again", title: "make again", width: "52px", cell: (row) => this.again(row) },
     ];
