@@ -24,7 +24,7 @@ def main():
         page = pathlib.Path(folder) / "page.html"
         subprocess.run([arguments.samples, folder], check=True)
         subprocess.run([arguments.program, "graph", "html", f"{folder}/gpt_12.json", "--title",
-                        "A training step of a Gpt with 12 layers", "-o", page, "--sizes", "B=8",
+                        "Gpt, 12 layers: one step", "-o", page, "--sizes", "B=8",
                         "T=24", "d=12", "h=3"], check=True)
         driver = Browser(f"{folder}/profile").driver
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {

@@ -126,13 +126,14 @@ export function advicePanel(app) {
   const who = h("div");
   const element = panel("advice", "Who keeps it, why, and what would bring it down", null,
     h("div", { class: "pair" },
-      h("div", {}, h("h3", {}, "Who keeps the saved activations, and why"), who),
+      h("div", {}, h("h3", {}, "Who keeps the saved activations, and why"), who,
+        h("p", { class: "about" }, "What several operations keep counts with the first of them.")),
       h("div", {}, h("h3", {}, "What would bring it down"), changesTable(app),
         h("p", { class: "about" }, "Computed in this page from the recorded step, without running " +
           "it; ", h("em", {}, "try it"), " shows the whole page with the change made."))),
     findingsTable(app));
-  let shown = null;
-  return { element, update() {
+  let shown = null;  // letters
+  return { element, uses: [], update() {
     if (shown === app.letters) return;
     shown = app.letters;
     who.replaceChildren(saversTable(app));

@@ -53,6 +53,7 @@ export function changesOf(app) {
 class ChangePanel {
   constructor(app) {
     this.app = app;
+    this.uses = ["changes"];
     this.list = h("div", { class: "changes" });
     this.answer = h("div");
     this.problem = h("p", { class: "problem", role: "alert" });
@@ -106,6 +107,7 @@ class ChangePanel {
       ? "Before and after" : "What if";
     if (this.shown === app.other) return;
     this.shown = app.other;
+    app.changeEntries = [];
     this.answer.replaceChildren(...(app.other ? this.compare(changes) : []));
   }
 

@@ -30,6 +30,7 @@ function list(entries) {
 class Details {
   constructor(app) {
     this.app = app;
+    this.uses = ["select", "changes"];
     this.body = h("div", { class: "details-body" });
     this.close = h("button", { type: "button", class: "small", "aria-label": "close (Esc)",
       on: { click: () => app.select("") } }, "close");

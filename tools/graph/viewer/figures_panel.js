@@ -73,7 +73,7 @@ export function figuresPanel(app) {
     ". Bytes are counted by distinct memory: what several operations keep counts once.");
   const element = h("section", { id: "figures", class: "panel", "aria-label": "Figures" },
     figures, marks, legend);
-  return { element, update() {
+  return { element, uses: [], update() {
     figures.replaceChildren(
       figure(app, "Saved activations", "saved_activation_bytes",
         { large: true, notes: savedNotes(app) }),

@@ -43,5 +43,12 @@ export const shapeText = (shape) => `(${shape.join(", ")})`;
 /** "f32 (2, 3)". */
 export const describe = (value) => `${value.dtype} ${shapeText(value.shape)}`;
 
+/**
+ * A name with what turns the direction of the text behind it shown as its code, so that no name can
+ * turn a figure round.
+ */
+export const straight = (text) => text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+  (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /** "optimizer state" of the category "optimizer_state". */
 export const words = (name) => name.replaceAll("_", " ");

@@ -1,6 +1,6 @@
 // A graph of the format tapehead-graph/1, read and indexed. The rows stay as the file has them, but
 // that an id which is missing is -1, as in the library.
-import { place } from "./format.js";
+import { place, straight } from "./format.js";
 
 export const categories = ["parameter", "optimizer_state", "input", "constant", "saved",
   "gradient", "transient"];
@@ -43,8 +43,14 @@ function checkIds(graph) {
   }
 }
 
-/** The graph in a parsed file. Throws an Error that says why when it is none. */
-export function readGraph(file) {
+// Marks that turn text round, as they are or as JSON escapes them; they are rare.
+const turning = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\\u(061c|200[ef]|202[a-e]|206[6-9])/i;
+
+const straightened = (key, value) => (typeof value === "string" ? straight(value) : value);
+
+/** The graph in a file's text. Throws an Error that says why when it is none. */
+export function readGraph(text) {
+  const file = JSON.parse(text, turning.test(text) ? straightened : undefined);
   if (file?.format !== "tapehead-graph/1") throw new Error("its format is not tapehead-graph/1");
   const graph = {
     nodes: file.nodes.map((node) => ({ recomputed: false, planned: false, ...node })),

@@ -1,5 +1,6 @@
 // Attention weights that were recorded beside the graph: a small map for each head.
 import { h } from "./dom.js";
+import { straight } from "./format.js";
 
 const most = 128;  // pixels a side: larger maps show the largest weight of each field
 
@@ -47,7 +48,7 @@ export function heatMaps(attention, path) {
   const maps = (attention?.maps ?? []).filter(({ module }) =>
     path === "" || module === path || module.startsWith(`${path}.`));
   return maps.map(({ module, heads }) => h("div", { class: "maps" },
-    h("h4", {}, `Attention weights of ${module}: a row is a query, a column a key`),
+    h("h4", {}, `Attention weights of ${straight(module)}: a row is a query, a column a key`),
     h("div", { class: "heads" }, heads.map((head, k) => {
       const canvas = h("canvas", { role: "img", "aria-label": `head ${k} of ${module}` });
       paint(canvas, head);

@@ -4,7 +4,7 @@ import { changePanel } from "./change_panel.js";
 import { detailsPanel } from "./details_panel.js";
 import { h, link } from "./dom.js";
 import { figuresPanel } from "./figures_panel.js";
-import { formatCount } from "./format.js";
+import { formatCount, straight } from "./format.js";
 import { readGraph } from "./graph.js";
 import { listenToKeys } from "./keyboard.js";
 import { makeModel } from "./model.js";
@@ -17,24 +17,23 @@ import { tapePanel } from "./tape_panel.js";
 import { timelinePanel } from "./timeline_panel.js";
 import { changed } from "./whatif.js";
 
-function data(id) {
-  const element = document.getElementById(id);
-  return element ? JSON.parse(element.textContent) : null;
-}
+const data = (id) => document.getElementById(id)?.textContent;
 
 const sizesText = (sizes) =>
   Object.entries(sizes).map(([name, size]) => `${name}=${size}`).join(" ");
 
-// What every panel is given: the graph's model, what it is compared with, and the state.
+// What every panel is given: the graph's model, what it is compared with, and the state. A panel has
+// an element, a list `uses` of the parts of the state that it shows, and update().
 class App {
   constructor() {
-    this.about = data("about");
-    this.attention = data("attention");
+    this.about = JSON.parse(data("about"));
+    this.attention = JSON.parse(data("attention") ?? "null");
     this.model = makeModel(readGraph(data("graph")));
     const second = data("other");
-    this.second = second && makeModel(readGraph(second));
+    this.second = second ? makeModel(readGraph(second)) : null;
     this.problem = "";
     this.changeEntries = [];
+    this.shown = new Map();
     this.unread = new Set(this.about.findings.filter(({ rule }) => rule === "unread")
       .map(({ slot }) => this.keyOfSlot(slot)));
     this.backwardNodes = new Set(this.model.graph.steps.filter(({ phase }) => phase === "backward")
@@ -51,6 +50,11 @@ class App {
     const details = elements.pop();
     body.replaceChildren(this.header(), h("main", {}, elements), details);
     listenToKeys(this);
+    // Drawings take their colours when they are drawn.
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.shown.clear();
+      this.update();
+    });
     this.listenToFiles();
     this.update();
     document.documentElement.dataset.ready = "yes";
@@ -58,7 +62,7 @@ class App {
   }
 
   header() {
-    const { title } = this.about;
+    const title = straight(this.about.title);
     document.title = `${title || "Tape"} - tape viewer`;
     this.strip = h("p", { id: "strip", role: "status" });
     this.letterBox = h("input", { id: "sizes", type: "text", spellcheck: "false",
@@ -108,7 +112,7 @@ class App {
 
   async openOther(file) {
     try {
-      this.second = makeModel(readGraph(JSON.parse(await file.text())));
+      this.second = makeModel(readGraph(await file.text()));
       this.state.set({ changes: [] });
     } catch (error) {
       this.problem = `${file.name} cannot be compared: ${error.message}`;
@@ -161,7 +165,17 @@ class App {
     }
     if (!this.panels) return;
     this.showStrip();
-    for (const panel of this.panels) panel.update();
+    for (const panel of this.panels) this.updatePanel(panel);
+  }
+
+  // A panel is drawn anew when something that it shows has changed.
+  updatePanel(panel) {
+    const shown = [this.other, this.problem, this.letters,
+      ...panel.uses.map((name) => this.state.value[name])];
+    const before = this.shown.get(panel);
+    if (before && shown.every((value, i) => value === before[i])) return;
+    this.shown.set(panel, shown);
+    panel.update();
   }
 }
 

@@ -129,6 +129,7 @@ function orderOf(order) {
 class ModulesPanel {
   constructor(app) {
     this.app = app;
+    this.uses = ["toggled", "unfolded", "modules", "changes", "select"];
     this.table = new Table({ label: "Modules", columns: [], key: (row) => row.key, tallest: 16,
       open: (row) => app.select(row.key),
       sort: (key) => app.state.set({ modules: key === app.state.value.modules ? "" : key }) });

@@ -83,6 +83,7 @@ const lines = (first, second) => [h("div", {}, first), h("div", { class: "second
 class SavedPanel {
   constructor(app) {
     this.app = app;
+    this.uses = ["query", "only", "sort", "changes", "select"];
     this.search = h("input", { id: "search", type: "search", spellcheck: "false",
       placeholder: "search names, operations, modules, reasons (regular expression)",
       "aria-label": "Search saved tensors", on: {

@@ -19,6 +19,7 @@ const insetOf = (row) => Math.min(row.inside.length, 8) * indent;
 class TapePanel {
   constructor(app) {
     this.app = app;
+    this.uses = ["tape", "select"];
     this.figure = h("div", { class: "drawing" });
     this.note = h("p", { class: "about", role: "status" });
     this.element = panel("tape", "The tape", "Top to bottom: the forward pass (left). Bottom to " +
@@ -29,17 +30,16 @@ class TapePanel {
 
   update() {
     const { app } = this;
-    const { tape, select } = app.state.value;
-    const shown = JSON.stringify([tape, select, app.other !== null]);
-    if (shown === this.shown && app.other === this.other) return;
-    this.shown = shown;
-    this.other = app.other;
-    const all = layoutTape(app.model, tape);
+    const all = layoutTape(app.model, app.state.value.tape);
     this.changed = app.other ? new Map(app.changeEntries.filter(({ idBefore, slot }) =>
       !slot && idBefore >= 0).map(({ idBefore, kind }) => [idBefore, kind])) : new Map();
-    this.note.textContent = all.left > 0 ? `${plural(all.left, "more row")} not drawn: the ` +
-      `drawing stops after ${formatCount(mostRows)}. Fold a module to see what follows.` : "";
-    this.note.hidden = all.left === 0;
+    const notes = [];
+    if (all.left > 0) notes.push(`${plural(all.left, "more row")} not drawn: the drawing stops ` +
+      `after ${formatCount(mostRows)}. Fold a module to see what follows.`);
+    if (app.other) notes.push("A thick border: red where an operation is removed, yellow where it, " +
+      "or some in a module, changed. What is new stands in the list of changes above.");
+    this.note.textContent = notes.join(" ");
+    this.note.hidden = notes.length === 0;
     this.draw(all);
   }
 

@@ -41,6 +41,7 @@ function alignment(from, to) {
 class TimelinePanel {
   constructor(app) {
     this.app = app;
+    this.uses = ["select", "range"];
     this.canvas = h("canvas", { id: "timeline-canvas", tabindex: 0, role: "img",
       "aria-label": "Live bytes over the steps; arrow keys move from step to step" });
     this.peak = h("button", { type: "button", id: "peak", class: "peak",
@@ -61,7 +62,6 @@ class TimelinePanel {
   listen() {
     const { app, canvas } = this;
     new ResizeObserver(() => this.draw()).observe(this.plot);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.update());
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerleave", () => this.tell(this.step()));
     canvas.addEventListener("pointerdown", (event) => { this.from = this.stepAt(event); });
