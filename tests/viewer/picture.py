@@ -8,9 +8,12 @@ import argparse
 import base64
 import pathlib
 import subprocess
+import sys
 import tempfile
 
-from browser_test import SOURCE, Browser
+sys.dont_write_bytecode = True  # the sources stay as they are
+
+from viewer_page import SOURCE, Browser  # after the line above
 
 WIDTH, HEIGHT = 1280, 1290
 

@@ -80,7 +80,7 @@ void TrainingRun::first_step() {
   const Graph graph = ledger.graph();
   save();
   write_graph(graph);
-  std::cout << "\nwhat the backward pass of one step saves (graph.html shows every slot, and why):\n"
+  std::cout << "\nwhat the backward pass of one step saves (graph.html shows it all, and why):\n"
             << graph::saved_table(graph) << std::endl;
 }
 

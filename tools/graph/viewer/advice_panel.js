@@ -99,8 +99,9 @@ function changesTable(app) {
     h("tr", {}, h("td", { colspan: 5 }, "Trying what would help ...")));
   tryAll(app, body);
   return h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, h("th", {}, "change"), h("th", { class: "right" }, "peak then, bytes"), h("th", { class: "right" }, "saved then, bytes"),
-      h("th", { class: "right" }, "extra flops"),
+    h("thead", {}, h("tr", {}, h("th", {}, "change"),
+      ["peak then, bytes", "saved then, bytes", "extra flops"].map((name) =>
+        h("th", { class: "right" }, name)),
       h("th", {}, ""))), body);
 }
 
@@ -114,7 +115,8 @@ function findingsTable(app) {
         h("th", { class: "right" }, "mending frees"), h("th", {}, "how to mend it"))),
       h("tbody", {}, all.slice(0, mostFindings).map((finding) => h("tr", {},
         h("td", {}, finding.rule),
-        h("td", { class: "label" }, link(finding.label, () => app.select(app.keyOfSlot(finding.slot))),
+        h("td", { class: "label" },
+          link(finding.label, () => app.select(app.keyOfSlot(finding.slot))),
           finding.count > 1 ? ` × ${finding.count}` : ""),
         h("td", { class: "right number" }, formatBytes(finding.freed)),
         h("td", { class: "why" }, finding.mending))),
@@ -129,8 +131,8 @@ export function advicePanel(app) {
       h("div", {}, h("h3", {}, "Who keeps the saved activations, and why"), who,
         h("p", { class: "about" }, "What several operations keep counts with the first of them.")),
       h("div", {}, h("h3", {}, "What would bring it down"), changesTable(app),
-        h("p", { class: "about" }, "Computed in this page from the recorded step, without running " +
-          "it; ", h("em", {}, "try it"), " shows the whole page with the change made."))),
+        h("p", { class: "about" }, "Computed in this page from the recorded step, without " +
+          "running it; ", h("em", {}, "try it"), " shows the whole page with the change made."))),
     findingsTable(app));
   let shown = null;  // letters
   return { element, uses: [], update() {

@@ -33,8 +33,10 @@ function entryTable(app) {
       h("span", { class: `kind ${row.kind}` }, `${signs[row.kind]} ${row.kind}`) },
     { key: "place", title: "where", width: "minmax(180px, 3fr)", cell: (row) =>
       (row.to ? `${row.place} → ${row.to}` : row.place) },
-    { key: "before", title: "before", width: "minmax(120px, 2fr)", cell: (row) => row.before || "-" },
-    { key: "after", title: "after", width: "minmax(120px, 2fr)", cell: (row) => row.after || "-" },
+    { key: "before", title: "before", width: "minmax(120px, 2fr)",
+      cell: (row) => row.before || "-" },
+    { key: "after", title: "after", width: "minmax(120px, 2fr)",
+      cell: (row) => row.after || "-" },
     { key: "bytes", title: "bytes kept", width: "130px", right: true, cell: (row) =>
       (row.slot ? formatChange(row.bytesAfter - row.bytesBefore) : "") },
   ];
@@ -42,8 +44,8 @@ function entryTable(app) {
     open: (row) => app.select(`change:${row.id}`), empty: "nothing differs" });
 }
 
-/** Operations and slots that differ, in one list with ids. */
-export function changesOf(app) {
+// Operations and slots that differ, in one list with ids.
+function changesOf(app) {
   const { nodes, slots } = diff(app.model.graph, app.other.graph);
   return [...slots.map((entry) => ({ ...entry, slot: true })),
     ...nodes.map((entry) => ({ ...entry, slot: false }))].map((entry, id) =>
@@ -67,8 +69,9 @@ class ChangePanel {
     this.element = panel("change", "What if", h("span", {}, "Tick modules (checkpoint) or saved " +
       "tensors (make again) in the tables below, or type which ones. To compare with another " +
       "step, drop its graph file anywhere on the page or ", this.fileButton(), "."),
-    h("form", { class: "line", on: { submit: (event) => this.add(event) } }, this.kind, this.pattern,
-      h("button", { type: "submit" }, "add")), this.list, this.problem, this.answer);
+    h("form", { class: "line", on: { submit: (event) => this.add(event) } },
+      this.kind, this.pattern, h("button", { type: "submit" }, "add")),
+    this.list, this.problem, this.answer);
   }
 
   fileButton() {
@@ -97,7 +100,8 @@ class ChangePanel {
     const { app } = this;
     const { changes } = app.state.value;
     this.list.replaceChildren(...changes.map((change, i) => h("span", { class: "chip" },
-      changeText(change), h("button", { type: "button", "aria-label": `take back: ${changeText(change)}`,
+      changeText(change), h("button", { type: "button",
+        "aria-label": `take back: ${changeText(change)}`,
         on: { click: () => this.drop(i) } }, "×"))),
     ...(changes.length > 0 ? [h("button", { type: "button", class: "link",
       on: { click: () => app.state.set({ changes: [] }) } }, "take all back")] : []));

@@ -24,8 +24,8 @@ function line(context, [x1, y1, x2, y2]) {
 }
 
 /** A colour of the style sheet: "saved" for --saved. */
-export const colour = (name) =>
-  getComputedStyle(document.documentElement).getPropertyValue(`--${name.replaceAll("_", "-")}`).trim();
+export const colour = (name) => getComputedStyle(document.documentElement)
+  .getPropertyValue(`--${name.replaceAll("_", "-")}`).trim();
 
 function tile(base, hatch) {
   const canvas = document.createElement("canvas");

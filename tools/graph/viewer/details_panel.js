@@ -72,12 +72,12 @@ class Details {
 
   help() {
     const key = (name, meaning) => [h("dt", {}, h("kbd", {}, name)), h("dd", {}, meaning)];
-    return [h("p", {}, "Click a module, a tensor, a step of the timeline or a box of the tape: what " +
-      "is known of it stands here."),
+    return [h("p", {}, "Click a module, a tensor, a step of the timeline or a box of the tape: " +
+      "what is known of it stands here."),
     h("dl", { class: "facts keys" }, key("/", "search"), key("↑ ↓", "rows of a table"),
       key("← →", "steps of the timeline"), key("Enter", "open"), key("Esc", "close, back")),
-    h("p", {}, "The address of this page holds the selection, the filters and the changes: copy it " +
-      "to show someone the same view.")];
+    h("p", {}, "The address of this page holds the selection, the filters and the changes: copy " +
+      "it to show someone the same view.")];
   }
 
   // ---- links ----
@@ -90,7 +90,8 @@ class Details {
     return link(text ?? `storage ${id}`, () => this.app.select(`storage:${id}`));
   }
   stepLink(id) {
-    return id < 0 ? "not seen" : link(stepText(this.graph, id), () => this.app.select(`step:${id}`));
+    if (id < 0) return "not seen";
+    return link(stepText(this.graph, id), () => this.app.select(`step:${id}`));
   }
 
   // ---- memory ----
@@ -124,8 +125,9 @@ class Details {
     const canRun = kept.packing < 0 && kept.slots.every((slot) =>
       this.graph.values[this.graph.saved[slot].value].producer >= 0);
     return [h("h4", {}, `Kept by ${plural(savers.length, "slot")}, and why`),
-      h("ul", { class: "savers" }, savers.slice(0, most).map(({ node, label, reason }) => h("li", {},
-        link(label, () => this.app.select(`node:${node}`)), h("div", { class: "why" }, reason))),
+      h("ul", { class: "savers" }, savers.slice(0, most).map(({ node, label, reason }) =>
+        h("li", {}, link(label, () => this.app.select(`node:${node}`)),
+          h("div", { class: "why" }, reason))),
       savers.length > most && h("li", {}, `and ${formatCount(savers.length - most)} more`)),
       made && h("p", {}, "made by ", this.nodeLink(kept.value.producer)),
       canRun && h("p", {}, h("label", {}, changeBox(this.app, "recompute", labels,
@@ -138,7 +140,8 @@ class Details {
     `, strides ${shapeText(value.strides)}, offset ${formatCount(value.offset)}`,
     value.producer >= 0 ? [", of ", this.nodeLink(value.producer)] : value.name
       ? `, ${value.name}` : ""];
-    return values.length === 0 ? [] : [h("h4", {}, `Shown by ${plural(values.length, "value")}`), list(values.map(whole))];
+    if (values.length === 0) return [];
+    return [h("h4", {}, `Shown by ${plural(values.length, "value")}`), list(values.map(whole))];
   }
 
   life(id) {
@@ -154,8 +157,9 @@ class Details {
 
   lint(key) {
     const found = this.app.about.findings.filter(({ slot }) => this.app.keyOfSlot(slot) === key);
-    return found.length === 0 ? [] : [h("h4", {}, "The lint says"), h("ul", {}, found.map((one) =>
-      h("li", {}, h("strong", {}, one.rule), `, frees ${formatBytes(one.freed)}: ${one.mending}`)))];
+    if (found.length === 0) return [];
+    return [h("h4", {}, "The lint says"), h("ul", {}, found.map(({ rule, freed, mending }) =>
+      h("li", {}, h("strong", {}, rule), `, frees ${formatBytes(freed)}: ${mending}`)))];
   }
 
   // ---- operations ----
@@ -174,8 +178,10 @@ class Details {
     return [h("h3", {}, place(node.operation, node.module)),
       facts(node.module && fact("module", link(node.module, () =>
         this.app.select(`module:${node.module}`))),
-      node.attributes.length > 0 && fact("attributes", node.attributes.map(describeAttribute).join(", ")),
-      fact("flops", formatCount(node.flops)), node.planned && fact("planned", "not proven by a run"),
+      node.attributes.length > 0 &&
+        fact("attributes", node.attributes.map(describeAttribute).join(", ")),
+      fact("flops", formatCount(node.flops)),
+      node.planned && fact("planned", "not proven by a run"),
       node.recomputed && fact("recomputed", "within a rule"), fact("id", `node ${id}`)),
       h("h4", {}, "Reads"), list(node.inputs.map(value)), h("h4", {}, "Makes"),
       list([value(node.output)]), h("h4", {}, "Read by"), readers.length > 0
@@ -189,7 +195,8 @@ class Details {
 
   stepsOf(id) {
     const steps = this.graph.steps.flatMap((step, i) => (step.node === id ? [i] : []));
-    return steps.length === 0 ? [] : [h("h4", {}, "Steps"), list(steps.map((i) => this.stepLink(i)))];
+    if (steps.length === 0) return [];
+    return [h("h4", {}, "Steps"), list(steps.map((i) => this.stepLink(i)))];
   }
 
   // ---- modules ----

@@ -28,9 +28,6 @@ export function panel(id, title, about, ...body) {
     h("h2", { id: `${id}-title` }, title), about && h("p", { class: "about" }, about), ...body);
 }
 
-/** Two columns of figures: the number, and what it is in larger units. */
-export const number = (text, attributes = {}) => h("span", { class: "number", ...attributes }, text);
-
 /** A canvas with as many pixels as the screen has there; its context draws in CSS pixels. */
 export function canvasContext(canvas, width, height) {
   const scale = globalThis.devicePixelRatio || 1;

@@ -17,7 +17,8 @@ function figure(app, name, key, { unit = true, large = false, notes = [] } = {})
       h("dd", { class: "value" }, "unknown"), h("dd", {}, "no ledger watched this step"));
   const change = then === undefined ? null : h("dd", { class: "then", "data-then": then },
     `${app.otherName}: ${formatCount(then)}`, unit ? ` (${formatUnits(then)}), ` : ", ",
-    h("strong", { class: then < now ? "less" : then > now ? "more" : "" }, formatChange(then - now)));
+    h("strong", { class: then < now ? "less" : then > now ? "more" : "" },
+      formatChange(then - now)));
   return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
     h("dt", {}, name),
     h("dd", { class: "value", "data-value": now }, formatCount(now),
@@ -45,15 +46,17 @@ function peakNotes(app) {
 }
 
 function badge(kind, text, onClick) {
-  return onClick ? h("button", { type: "button", class: `badge ${kind}`, on: { click: onClick } }, text)
-    : h("span", { class: `badge ${kind}` }, text);
+  if (!onClick) return h("span", { class: `badge ${kind}` }, text);
+  return h("button", { type: "button", class: `badge ${kind}`, on: { click: onClick } }, text);
 }
 
 function badges(app) {
   const { about, model } = app;
   const failed = about.budgets.filter((budget) => !budget.holds);
-  const list = failed.map(({ text, comparisons }) => badge("bad", `budget failed: ${text} (found ` +
-    `${comparisons.filter((one) => !one.holds).map((one) => formatCount(one.figure)).join(", ")})`));
+  const found = (comparisons) => comparisons.filter(({ holds }) => !holds)
+    .map(({ figure: one }) => formatCount(one)).join(", ");
+  const list = failed.map(({ text, comparisons }) =>
+    badge("bad", `budget failed: ${text} (found ${found(comparisons)})`));
   const met = about.budgets.length - failed.length;
   if (met > 0) list.push(badge("good", `${plural(met, "budget")} met`));
   if (about.findings.length > 0)
@@ -69,7 +72,8 @@ function badges(app) {
 export function figuresPanel(app) {
   const figures = h("dl", { class: "figures" }), marks = h("p", { class: "badges" });
   const legend = h("p", { class: "words" }, "Three words, never mixed: ",
-    theWords.map(([word, meaning], i) => [i > 0 ? ", " : "", h("strong", {}, word), ` = ${meaning}`]),
+    theWords.map(([word, meaning], i) =>
+      [i > 0 ? ", " : "", h("strong", {}, word), ` = ${meaning}`]),
     ". Bytes are counted by distinct memory: what several operations keep counts once.");
   const element = h("section", { id: "figures", class: "panel", "aria-label": "Figures" },
     figures, marks, legend);

@@ -44,7 +44,8 @@ function checkIds(graph) {
 }
 
 // Marks that turn text round, as they are or as JSON escapes them; they are rare.
-const turning = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\\u(061c|200[ef]|202[a-e]|206[6-9])/i;
+const turning =
+  /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\\u(061c|200[ef]|202[a-e]|206[6-9])/i;
 
 const straightened = (key, value) => (typeof value === "string" ? straight(value) : value);
 

@@ -6,9 +6,9 @@
 
 set(viewer_dir ${CMAKE_CURRENT_LIST_DIR})
 set(viewer_scripts format graph replay module_tree script regions attention_chain whatif_gradients
-  whatif_checkpoint whatif_fuse whatif_recompute whatif diff sizes dom state model table advice
-  figures_panel advice_panel change_panel modules_panel colours timeline_strips timeline_panel
-  saved_panel tape_layout tape_panel heat_maps details_panel keyboard main)
+  whatif_checkpoint whatif_fuse whatif_recompute whatif diff sizes dom state model table colours
+  advice figures_panel advice_panel change_panel modules_panel timeline_strips timeline_drawing
+  timeline_panel saved_panel tape_layout tape_panel heat_maps details_panel keyboard main)
 
 function(tapehead_read name out)
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
@@ -27,8 +27,8 @@ function(tapehead_script name out)
     string(APPEND names "${export}, ")
   endforeach()
   string(REGEX REPLACE "\nexport " "\n" text "\n${text}")
-  string(REGEX REPLACE "\nimport ({[^}]*})[ \n]+from \"\\./([a-z_]+)\\.js\"" "\nconst \\1 = modules.\\2"
-    text "${text}")
+  string(REGEX REPLACE "\nimport ({[^}]*})[ \n]+from \"\\./([a-z_]+)\\.js\""
+    "\nconst \\1 = modules.\\2" text "${text}")
   set(${out} "modules.${name} = (() => {${text}\nreturn { ${names}};\n})();\n" PARENT_SCOPE)
 endfunction()
 

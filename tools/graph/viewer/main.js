@@ -22,8 +22,8 @@ const data = (id) => document.getElementById(id)?.textContent;
 const sizesText = (sizes) =>
   Object.entries(sizes).map(([name, size]) => `${name}=${size}`).join(" ");
 
-// What every panel is given: the graph's model, what it is compared with, and the state. A panel has
-// an element, a list `uses` of the parts of the state that it shows, and update().
+// What every panel is given: the graph's model, what it is compared with, and the state. A panel
+// has an element, a list `uses` of the parts of the state that it shows, and update().
 class App {
   constructor() {
     this.about = JSON.parse(data("about"));
@@ -66,7 +66,8 @@ class App {
     document.title = `${title || "Tape"} - tape viewer`;
     this.strip = h("p", { id: "strip", role: "status" });
     this.letterBox = h("input", { id: "sizes", type: "text", spellcheck: "false",
-      placeholder: "B=8 T=128", on: { change: () => this.state.set({ sizes: this.letterBox.value }) } });
+      placeholder: "B=8 T=128",
+      on: { change: () => this.state.set({ sizes: this.letterBox.value }) } });
     const jump = (id, text) => h("button", { type: "button", class: "link", on: { click: () =>
       document.getElementById(id).scrollIntoView({ block: "start" }) } }, text);
     return h("header", {}, h("h1", {}, title || "Tape"),

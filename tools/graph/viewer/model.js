@@ -78,8 +78,8 @@ function summary(model) {
     flops: model.tree.flops, peak_bytes: line?.peak, peak_step: line?.peakStep };
 }
 
-/** The modules of a tree by their paths. */
-export function modulesByPath(tree) {
+// The modules of a tree by their paths.
+function modulesByPath(tree) {
   const found = new Map();
   const visit = (module) => {
     found.set(module.path, module);

@@ -28,11 +28,13 @@ export function changeBox(app, kind, patterns, label) {
   const { changes } = app.state.value;
   const has = (pattern) => changes.some((one) => one.kind === kind && one.pattern === pattern);
   const checked = patterns.every(has);
-  const box = h("input", { type: "checkbox", "aria-label": label, title: label, on: { change: () => {
+  const toggle = () => {
     const rest = changes.filter((one) => one.kind !== kind || !patterns.includes(one.pattern));
     app.state.set({ changes: checked ? rest
       : [...rest, ...patterns.map((pattern) => ({ kind, pattern }))] });
-  } } });
+  };
+  const box = h("input", { type: "checkbox", "aria-label": label, title: label,
+    on: { change: toggle } });
   box.checked = checked;
   return box;
 }
@@ -113,8 +115,10 @@ class Rows {
 
   nodes(module, depth) {
     const copies = module.paths.length, count = module.nodes.length / copies;
-    for (let i = 0; i < count; ++i)
-      this.rows.push(operationRow(this.model, module.nodes.filter((_, k) => k % count === i), depth));
+    for (let i = 0; i < count; ++i) {
+      const alike = module.nodes.filter((_, k) => k % count === i);
+      this.rows.push(operationRow(this.model, alike, depth));
+    }
   }
 }
 
@@ -134,9 +138,9 @@ class ModulesPanel {
       open: (row) => app.select(row.key),
       sort: (key) => app.state.set({ modules: key === app.state.value.modules ? "" : key }) });
     this.element = panel("modules", "Modules", "A row counts the module and all below it; what " +
-      "several modules keep counts in the module that encloses them, and is \"shared\" below it. " +
-      "Modules that are alike but for their number stand as one row with the sum; \"live at most\" " +
-      "is the most memory that was live while one of them ran, forward or backward.",
+      "several modules keep counts in the module that encloses them, and is \"shared\" below " +
+      "it. Modules that are alike but for their number stand as one row with the sum; \"live at " +
+      "most\" is the most memory that was live while one of them ran, forward or backward.",
     this.table.element);
   }
 
@@ -145,12 +149,14 @@ class ModulesPanel {
     cell.style.paddingLeft = `${16 * Math.min(row.depth, 8)}px`;
     if (row.canOpen) cell.append(h("button", { type: "button", class: "fold",
       "aria-label": `${row.isOpen ? "fold" : "unfold"} ${row.name}`, "aria-expanded": row.isOpen,
-      on: { click: () => this.app.state.toggle("toggled", row.path) } }, row.isOpen ? "▾" : "▸"));
+      on: { click: () => this.app.state.toggle("toggled", row.path) } },
+    row.isOpen ? "▾" : "▸"));
     cell.append(h("span", { class: row.kind === "node" ? "operation" : "" }, row.name));
     if (row.repeats > 1) cell.append(row.kind === "node" ? ` × ${row.repeats}`
       : h("button", { type: "button", class: "repeats", title: "show them one by one",
         on: { click: () => this.app.state.toggle("unfolded", row.path) } }, `× ${row.repeats}`));
-    if (row.run) cell.append(h("button", { type: "button", class: "repeats", title: "fold them again",
+    if (row.run) cell.append(h("button", { type: "button", class: "repeats",
+      title: "fold them again",
       on: { click: () => this.app.state.toggle("unfolded", row.run) } }, "fold"));
     return cell;
   }
@@ -183,7 +189,8 @@ class ModulesPanel {
       right("delta", "difference", "minmax(90px, 0.7fr)", (row) => this.difference(row), false));
     else list.push(
       right("shared", "shared", "minmax(66px, 0.6fr)", (row) => formatCount(row.shared)),
-      right("others", "parameters, inputs", "minmax(78px, 0.6fr)", (row) => formatCount(row.others)),
+      right("others", "parameters, inputs", "minmax(78px, 0.6fr)", (row) =>
+        formatCount(row.others)),
       right("highest", "live at most", "minmax(80px, 0.6fr)", (row) => (row.kind === "node" ||
         row.highest === 0 ? "" : formatCount(row.highest))));
     list.push({ key: "checkpoint", title: "checkpoint", width: "76px", cell: (row) =>

@@ -15,8 +15,8 @@ const filters = [
   { name: "activations", label: "activations only", keeps: (row) => !row.anyway },
 ];
 
-/** The pattern as it was typed, or, when it is no regular expression, as plain text. */
-export function matcher(query) {
+// The pattern as it was typed, or, when it is no regular expression, as plain text.
+function matcher(query) {
   if (query === "") return () => true;
   try {
     const expression = new RegExp(query, "i");
@@ -43,8 +43,8 @@ function sorted(rows, order) {
   return [...rows].sort((a, b) => sign * by(a, b));
 }
 
-/** The rows that the filters let through, in their order. */
-export function chosenRows(app) {
+// The rows that the filters let through, in their order.
+function chosenRows(app) {
   const { query, only, sort } = app.state.value;
   const matches = matcher(query);
   const wanted = filters.filter(({ name }) => only.includes(name));
@@ -67,8 +67,8 @@ const csvCell = (cell) => {
   return `"${inert.replaceAll('"', '""')}"`;
 };
 
-/** The rows as comma-separated values, with a head. */
-export function csv(app, rows) {
+// The rows as comma-separated values, with a head.
+function csv(app, rows) {
   const all = records(app, rows);
   const names = ["bytes", "category", "dtype", "shape", "name", "made_by", "savers", "reason",
     "freed_in_step"];
@@ -95,8 +95,8 @@ class SavedPanel {
     });
     this.sum = h("p", { id: "saved-sum", class: "about number" });
     this.table = new Table({ label: "Saved tensors", columns: this.columns(), key: (row) => row.key,
-      open: (row) => app.select(row.key), tallest: 11, height: 44, empty: "no saved tensor is like that",
-      sort: (key) => app.state.set({ sort: key }) });
+      open: (row) => app.select(row.key), tallest: 11, height: 44,
+      empty: "no saved tensor is like that", sort: (key) => app.state.set({ sort: key }) });
     this.element = panel("saved", "Saved tensors", "One row for each piece of memory that the " +
       "backward pass keeps: which operations keep it, and which gradient reads it.",
     h("div", { class: "line" }, this.search, this.boxes.map(({ element }) => element),

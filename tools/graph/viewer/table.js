@@ -8,8 +8,8 @@ export class Table {
   /**
    * columns: {key, title, width (of a CSS grid), cell(row), right, sortable}. A cell is text, a
    * node or a list of these. key(row) names a row; open(row) is called for the one that is chosen;
-   * sort(key) when a sortable head is clicked. `tallest`: the most rows in sight; `height`: of a row,
-   * in pixels.
+   * sort(key) when a sortable head is clicked. `tallest`: the most rows in sight; `height`: of a
+   * row, in pixels.
    */
   constructor({ label, columns, key, open, sort, tallest = 14, height = 28, empty = "no rows" }) {
     Object.assign(this, { columns, key, open, sort, tallest, height, empty, rows: [], at: -1,
@@ -38,7 +38,8 @@ export class Table {
       on: { click: () => this.sort(column.key === key && mark === "▾" ? column.key
         : `-${column.key}`) } }, column.title, column.key === key ? ` ${mark}` : "")
       : column.title)));
-    this.view.style.height = `${Math.max(1, Math.min(rows.length, this.tallest)) * this.height + 2}px`;
+    const inSight = Math.max(1, Math.min(rows.length, this.tallest));
+    this.view.style.height = `${inSight * this.height + 2}px`;
     this.body.style.height = `${Math.max(1, rows.length) * this.height}px`;
     this.draw();
   }

@@ -8,7 +8,8 @@ class Layout {
   constructor(model, open) {
     this.model = model;
     this.open = new Set(open);
-    this.rows = [];  // {kind: "node", "module" or "open", key, path, inside: open modules, name, nodes}
+    // {kind: "node", "module" or "open", key, path, inside: open modules around it, name, nodes}
+    this.rows = [];
     this.rowOfNode = [];
     this.left = 0;   // rows that are not drawn
   }

@@ -23,8 +23,8 @@ class TapePanel {
     this.figure = h("div", { class: "drawing" });
     this.note = h("p", { class: "about", role: "status" });
     this.element = panel("tape", "The tape", "Top to bottom: the forward pass (left). Bottom to " +
-      "top: the backward pass (right). Between them stands what is saved, once each, in the row of " +
-      "what made it; dashed lines lead to the rules that read it. Click a module to unfold it.",
+      "top: the backward pass (right). Between them stands what is saved, once each, in the row " +
+      "of what made it; dashed lines lead to the rules that read it. Click a module to unfold it.",
     this.note, this.figure);
   }
 
@@ -36,8 +36,8 @@ class TapePanel {
     const notes = [];
     if (all.left > 0) notes.push(`${plural(all.left, "more row")} not drawn: the drawing stops ` +
       `after ${formatCount(mostRows)}. Fold a module to see what follows.`);
-    if (app.other) notes.push("A thick border: red where an operation is removed, yellow where it, " +
-      "or some in a module, changed. What is new stands in the list of changes above.");
+    if (app.other) notes.push("A thick border: red where an operation is removed, yellow where " +
+      "it, or some in a module, changed. What is new stands in the list of changes above.");
     this.note.textContent = notes.join(" ");
     this.note.hidden = notes.length === 0;
     this.draw(all);

@@ -135,8 +135,9 @@ class Fusion {
     const { was, chain, script } = this;
     if (chain.bias < 0) return;
     const bias = was.values[chain.biasValue], scores = was.values[was.nodes[chain.bias].output];
-    if ((bias.producer < 0 && !bias.leaf) || elements(bias.shape) === elements(scores.shape)) return;
-    const gradient = script.addStorage(elements(scores.shape) * elementBytes(scores.dtype),
+    const size = elements(scores.shape);
+    if ((bias.producer < 0 && !bias.leaf) || elements(bias.shape) === size) return;
+    const gradient = script.addStorage(size * elementBytes(scores.dtype),
       "transient", "fused_attention");
     script.beBorn(gradient, step, part.start);
     script.die(gradient, step, part.end);
