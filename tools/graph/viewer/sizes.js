@@ -37,13 +37,25 @@ function monomial(value, bytes, sizes) {
   const size = elementBytes(value.dtype);
   if (elements(value.shape) * size !== bytes) return null;
   const parts = value.shape.map((dim) => factors(dim, sizes));
-  const names = parts.flatMap((part) => part.names).sort();
+  const names = parts.flatMap((part) => part.names);
   return { factor: parts.reduce((all, part) => all * part.factor, size), names };
+}
+
+// Each quotient and its divisor make one letter: d/h times h is d.
+function cancelled(names) {
+  const rest = [...names];
+  for (const quotient of names.filter((name) => name.includes("/"))) {
+    const [letter, divisor] = quotient.split("/");
+    if (!rest.includes(divisor)) continue;
+    rest.splice(rest.indexOf(divisor), 1);
+    rest[rest.indexOf(quotient)] = letter;
+  }
+  return rest.sort();
 }
 
 function power(names) {
   const counts = new Map();
-  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  for (const name of cancelled(names)) counts.set(name, (counts.get(name) ?? 0) + 1);
   return [...counts].map(([name, count]) => (count > 1 ? `${name}^${count}` : name)).join("*");
 }
 

@@ -46,11 +46,19 @@ class Drawing {
   constructor(canvas, app, width, range) {
     Object.assign(this, { app, model: app.model, width, range, select: app.state.value.select,
       plotWidth: width - left - right, context: canvasContext(canvas, width, height) });
-    this.most = Math.max(app.model.line.peak, app.other?.line?.peak ?? 0, 1) * 1.04;
+    this.most = this.highest(range) * 1.04;
     const [from, to] = range;
     this.x = (step) => left + (step - from) / (to - from) * this.plotWidth;
     this.x.range = [left, left + this.plotWidth];
     this.y = (bytes) => top + plotArea.height * (1 - bytes / this.most);
+  }
+
+  // The most that is in sight, of the other graph as long as all steps are.
+  highest([from, to]) {
+    const { line } = this.model, isAll = to - from === line.highest.length;
+    let highest = isAll ? Math.max(line.peak, this.app.other?.line?.peak ?? 0) : 1;
+    for (let step = from; step < to; ++step) highest = Math.max(highest, line.highest[step]);
+    return Math.max(highest, 1);
   }
 
   draw() {
