@@ -122,7 +122,7 @@ Graph gpt_step(const StepOptions& options) {
   const DryRun dry_run;
   nn::Gpt gpt({.vocab_size = 11,
                .context = options.time,
-               .layers = 2,
+               .layers = options.layers,
                .heads = options.heads,
                .dim = options.dim,
                .dropout = options.dropout,

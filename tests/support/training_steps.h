@@ -15,10 +15,11 @@ struct StepOptions {
   bool checkpointed = false;  ///< the attention, the encoder layer, each layer of the Gpt
   bool norm_first = false;    ///< of the encoder layer; the Gpt's layers always are
   std::int64_t batch = 2, time = 6, dim = 12, heads = 3;
+  std::int64_t layers = 2;  ///< of the Gpt
 };
 
 /// A dry run of forward, backward and AdamW's update. No name of a module is empty: the attention
-/// is "attn", the encoder layer "layer", those of the Gpt "layers.0" and "layers.1".
+/// is "attn", the encoder layer "layer", those of the Gpt "layers.0" and so on.
 Graph attention_step(const StepOptions& options = {});
 Graph encoder_step(const StepOptions& options = {});
 Graph gpt_step(const StepOptions& options = {});

@@ -7,6 +7,9 @@
 // stays as it was, to the byte. The edits are told below for each change. Without events only slots
 // and operations change, and there is no peak.
 //
+// The tape viewer has a simulator of its own (viewer/whatif_*.js), which must make the same edits;
+// tests/data/whatif.json holds both to the same figures.
+//
 // Paths are whole module paths in which * and ? are wildcards ("layers.*", "*.self_attn"). The
 // shortest path that matches is the module, with everything below it; each run of operations of one
 // module is a *region*. The forward steps of a region are those that recorded its operations, its

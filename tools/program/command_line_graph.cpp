@@ -158,6 +158,23 @@ void add_whatif(CLI::App& app, int& exit_code) {
   sub.add_option("--graph", command->graph, "File for the graph that would be");
 }
 
+void add_html(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<GraphCommand>();
+  CLI::App& sub = add_report(
+      app, "html",
+      "One page that opens from its file in any browser, without a network: what is saved, by "
+      "whom, why, what is live when, and what a change would do.\n"
+      "Example: tapehead graph html step.json --sizes B=8 T=128 -o step.html",
+      command, run_graph_html, exit_code);
+  sub.add_option("--diff", command->other, "Graph that the page compares FILE with");
+  sub.add_option("--sizes", command->sizes,
+                 "Letters for sizes: shapes and bytes are written in them");
+  sub.add_option("--assert", command->budgets,
+                 "Budgets, as of graph assert; the page marks those that fail");
+  sub.add_option("--attention", command->attention, "Attention maps, format tapehead-attention/1");
+  sub.add_option("--title", command->title, "Stands at the top (default: FILE)");
+}
+
 }  // namespace
 
 void add_graph(CLI::App& app, int& exit_code) {
@@ -174,6 +191,7 @@ void add_graph(CLI::App& app, int& exit_code) {
   add_lint(*graph, exit_code);
   add_assert(*graph, exit_code);
   add_whatif(*graph, exit_code);
+  add_html(*graph, exit_code);
 }
 
 }  // namespace tapehead::program

@@ -1,8 +1,10 @@
 #include "graph_commands.h"
 
+#include <tapehead/core/error.h>
 #include <tapehead/graph/assertion.h>
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/dot.h>
+#include <tapehead/graph/html.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/lint.h>
 #include <tapehead/graph/reports.h>
@@ -10,8 +12,11 @@
 #include <tapehead/graph/whatif.h>
 #include <tapehead/nn/atomic_file.h>
 
+#include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "commands.h"
@@ -38,6 +43,18 @@ int put(const GraphCommand& command, const std::string& report) {
 graph::SavedOrder order_of(const std::string& name) {
   if (name == "module") return graph::SavedOrder::module;
   return name == "operation" ? graph::SavedOrder::operation : graph::SavedOrder::bytes;
+}
+
+// "T=128" as a name and a number.
+std::pair<std::string, std::int64_t> size_of(const std::string& text) {
+  const std::size_t sign = text.find('=');
+  std::int64_t size = 0;
+  const char* end = text.data() + text.size();
+  if (sign == std::string::npos) throw ValueError("graph html", "no = in the size " + text);
+  const auto [stop, error] = std::from_chars(text.data() + sign + 1, end, size);
+  if (error != std::errc() || stop != end)
+    throw ValueError("graph html", "no number in the size " + text);
+  return {text.substr(0, sign), size};
 }
 
 }  // namespace
@@ -109,6 +126,23 @@ int run_graph_whatif(const GraphCommand& command) {
   if (!command.graph.empty()) graph::write_json(then, fs::path(command.graph));
   return put(command,
              command.as_json ? graph::what_if_json(now, then) : graph::what_if_text(now, then));
+}
+
+int run_graph_html(const GraphCommand& command) {
+  const Graph all = read(command);
+  const std::optional<Graph> other =
+      command.other.empty() ? std::nullopt
+                            : std::optional(graph::read_json(fs::path(command.other)));
+  graph::HtmlOptions options{.title = command.title.empty() ? command.file : command.title,
+                             .other = other ? &*other : nullptr,
+                             .budgets = command.budgets};
+  for (const std::string& size : command.sizes) options.sizes.insert(size_of(size));
+  if (!command.attention.empty())
+    options.attention = nn::read_file("graph html", command.attention);
+  put(command, graph::to_html(all, options));
+  if (!command.out.empty())
+    std::cout << command.out << " opens in any browser, without a network\n";
+  return done;
 }
 
 }  // namespace tapehead::program

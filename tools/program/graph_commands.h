@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace tapehead::program {
 
@@ -20,6 +21,8 @@ struct GraphCommand {
   std::string expression = {};           ///< of graph assert
   std::string checkpoint = {}, recompute = {}, fuse = {};  ///< of graph whatif: one of them
   std::string graph = {};  ///< of graph whatif: file for the graph that would be
+  std::vector<std::string> sizes = {}, budgets = {};  ///< of graph html: "T=128", assertions
+  std::string attention = {}, title = {};             ///< of graph html: a file, the page's title
 };
 int run_graph_summary(const GraphCommand& command);
 int run_graph_saved(const GraphCommand& command);
@@ -35,5 +38,6 @@ int run_graph_lint(const GraphCommand& command);
 /// Done when the expression holds, else bad_news.
 int run_graph_assert(const GraphCommand& command);
 int run_graph_whatif(const GraphCommand& command);
+int run_graph_html(const GraphCommand& command);
 
 }  // namespace tapehead::program

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* file_names[] = {"checkpoint.safetensors", "model.safetensors", "losses.csv",
-                                      "graph.json"};
+                                      "graph.json", "graph.html"};
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what, int code = 0) {
   const std::string why = code ? ": " + std::generic_category().message(code) : "";

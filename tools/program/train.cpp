@@ -112,7 +112,8 @@ void train(Trainer& trainer, const Corpus& corpus, const TrainCommand& command) 
   print_end(end, trainer.state(), command.folder);
   if (end != RunEnd::interrupted) print_result(trainer, corpus, options, mark);
   std::cout << "\nin " << command.folder
-            << ": model.safetensors, checkpoint.safetensors, losses.csv, graph.json" << std::endl;
+            << ": model.safetensors, checkpoint.safetensors, losses.csv, graph.json, graph.html"
+            << std::endl;
 }
 
 void check_and_use(const TrainOptions& options) {

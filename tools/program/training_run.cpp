@@ -1,8 +1,10 @@
 #include "training_run.h"
 
 #include <tapehead/core/ledger.h>
+#include <tapehead/graph/html.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/text.h>
+#include <tapehead/nn/atomic_file.h>
 
 #include <algorithm>
 #include <iostream>
@@ -79,9 +81,21 @@ void TrainingRun::first_steps() {
   step();
   const Graph graph = ledger.graph();
   save();
-  graph::write_json(graph, folder_ / "graph.json");
-  std::cout << "\nwhat the backward pass of one step saves (graph.json has every slot, and why):\n"
+  write_graph(graph);
+  std::cout << "\nwhat the backward pass of one step saves (graph.html shows it all, and why):\n"
             << graph::saved_table(graph) << std::endl;
+}
+
+void TrainingRun::write_graph(const Graph& graph) const {
+  graph::write_json(graph, folder_ / "graph.json");
+  const TrainOptions& options = state_.options;
+  nn::AtomicFile page("train", folder_ / "graph.html");
+  page.write(graph::to_html(graph, {.title = "One training step",
+                                    .sizes = {{"B", options.batch},
+                                              {"T", options.context},
+                                              {"d", options.dim},
+                                              {"h", options.heads}}}));
+  page.commit();
 }
 
 bool TrainingRun::is_milestone() const {

@@ -18,12 +18,13 @@ class TrainingRun {
 
   /// Steps, measures the held-out loss and saves now and then, and at the end. Shows how it is
   /// doing on stdout. After Ctrl-C it finishes the step and saves. The first step of a run is saved
-  /// at once, written to graph.json, and what its backward pass keeps is printed.
+  /// at once, written to graph.json and graph.html, and what its backward pass keeps is printed.
   RunEnd run();
 
  private:
   void step();
   void first_steps();
+  void write_graph(const Graph& graph) const;
   void at_milestone();
   bool is_milestone() const;
   void estimate_length();

@@ -1,0 +1,128 @@
+// The page of the tape viewer, as far as it can be judged without a browser; tests/viewer/ opens it
+// in one.
+#include "support/checks.h"
+#include "support/folder.h"
+#include "support/program.h"
+#include "support/training_steps.h"
+#include "support/viewer_samples.h"
+
+#include <tapehead/graph/html.h>
+#include <tapehead/graph/json.h>
+#include <tapehead/nn/atomic_file.h>
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+using namespace tapehead;
+using namespace tapehead::tests;
+
+namespace {
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+// What the page holds in the element of that id.
+std::string data(const std::string& page, const std::string& id) {
+  const std::string start = "<script type=\"application/json\" id=\"" + id + "\">";
+  const std::size_t from = page.find(start);
+  if (from == std::string::npos) return "";
+  const std::size_t begin = from + start.size();
+  return page.substr(begin, page.find("</script>", begin) - begin);
+}
+
+}  // namespace
+
+TEST_CASE("a page holds its graph as it is, and the same graph gives the same page") {
+  const Graph gpt = gpt_step();
+  const std::string page = graph::to_html(gpt);
+  CHECK(graph::from_json(data(page, "graph")) == gpt);
+  CHECK(data(page, "other").empty());
+  CHECK(graph::to_html(gpt_step()) == page);
+  const Graph other = attention_step();
+  CHECK(graph::from_json(data(graph::to_html(gpt, {.other = &other}), "other")) == other);
+}
+
+TEST_CASE("whatever names say, they stay inside their element") {
+  const Graph hostile = viewer_samples().at("hostile");
+  const std::string plain = graph::to_html(attention_step());
+  const std::string page = graph::to_html(hostile, {.title = hostile.nodes[0].module});
+  CHECK(graph::from_json(data(page, "graph")) == hostile);
+  CHECK(nlohmann::json::parse(data(page, "about"))["title"] == hostile.nodes[0].module);
+  for (const char* mark : {"<script", "</script", "<!--", "<img", "\u2028", "{{"}) {
+    CAPTURE(mark);
+    CHECK(count(page, mark) == count(plain, mark) + (std::string(mark) == "{{" ? count(
+        data(page, "graph") + data(page, "about"), mark) : 0));
+  }
+}
+
+TEST_CASE("a page loads nothing and allows no script but its own") {
+  const std::string page = graph::to_html(attention_step());
+  for (const char* part : {"src=", "http:", "https:", "@import", "url(", "fetch(", "XMLHttpRequest",
+                           "innerHTML", "insertAdjacentHTML", "document.write", "eval("}) {
+    CAPTURE(part);
+    // The name space of drawings looks like an address.
+    CHECK(count(page, part) == (std::string(part) == "http:" ? 1 : 0));
+  }
+  CHECK(count(page, "default-src 'none'; script-src 'sha256-") == 1);
+  CHECK(count(page, "unsafe") == 0);
+}
+
+TEST_CASE("a page tells findings of the lint, budgets and letters for sizes") {
+  const Graph gpt = gpt_step();
+  const auto about = nlohmann::json::parse(
+      data(graph::to_html(gpt, {.title = "a step",
+                                .sizes = {{"B", 2}, {"T", 6}},
+                                .budgets = {"saved < 1MB", "count(operation=\"softmax\") == 3"}}),
+           "about"));
+  CHECK(about["title"] == "a step");
+  CHECK(about["sizes"] == nlohmann::json{{"B", 2}, {"T", 6}});
+  CHECK(about["budgets"][0]["holds"] == true);
+  CHECK(about["budgets"][1]["holds"] == false);
+  CHECK(about["budgets"][1]["comparisons"][0]["figure"] == 2);
+  CHECK(about["findings"][0]["rule"] == "masked_fill");
+}
+
+TEST_CASE("options that a page cannot show are refused") {
+  const Graph step = attention_step();
+  const auto page = [&](const graph::HtmlOptions& options) { (void)graph::to_html(step, options); };
+  check_throws(ErrorKind::value, {"graph html", "T2=4"}, [&] { page({.sizes = {{"T2", 4}}}); });
+  check_throws(ErrorKind::value, {"T=0"}, [&] { page({.sizes = {{"T", 0}}}); });
+  check_throws(ErrorKind::value, {"tapehead-attention/1"}, [&] { page({.attention = "{}"}); });
+  check_throws(ErrorKind::value, {"tapehead-attention/1"}, [&] { page({.attention = "<"}); });
+  check_throws(ErrorKind::value, {}, [&] { page({.budgets = {"saved <"}}); });
+}
+
+TEST_CASE("tapehead graph html writes the page") {
+  const Folder folder;
+  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
+  graph::write_json(gpt_step(), folder.file("step.json"));
+  const auto run = [&](const std::string& options) {
+    return run_program("graph html " + file + " " + options + " > " + out + " 2>&1");
+  };
+  CHECK(run("") == 0);
+  CHECK(nn::read_file("test", out) == graph::to_html(gpt_step(), {.title = file}));
+  CHECK(run("--diff " + file + " --sizes B=2 T=6 --assert 'saved < 1' --title x") == 0);
+  const Graph other = gpt_step();
+  CHECK(nn::read_file("test", out) == graph::to_html(gpt_step(), {.title = "x",
+                                                                  .other = &other,
+                                                                  .sizes = {{"B", 2}, {"T", 6}},
+                                                                  .budgets = {"saved < 1"}}));
+  const std::string page = folder.file("page.html").string();
+  CHECK(run("-o " + page) == 0);
+  CHECK(nn::read_file("test", page) == graph::to_html(gpt_step(), {.title = file}));
+  CHECK(run("--sizes T") == 2);
+  CHECK(run("--sizes T=six") == 2);
+  CHECK(run("--sizes T=-1") == 2);
+  CHECK(run("--attention " + file) == 2);
+}
+
+TEST_CASE("answers to what-if questions are those that the page is held to, too") {
+  const std::string path = TAPEHEAD_SOURCE_DIR "/tests/data/whatif.json";
+  CHECK(what_if_answers(viewer_samples()) == nn::read_file("test", path));
+}

@@ -1,0 +1,111 @@
+#include "viewer_samples.h"
+
+#include <tapehead/graph/timeline.h>
+#include <tapehead/graph/whatif.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "training_steps.h"
+
+namespace tapehead::tests {
+namespace {
+
+// What would run, or upset a parser, if it were taken for anything but text.
+const std::string hostile =
+    "</script><script>document.title='broken'</script><img src=x onerror=\"document.title="
+    "'broken'\">'\"&amp;<!--\u2028\u2029\\u003c \u202e{{data}}";
+
+Graph with_hostile_names(Graph graph) {
+  for (Graph::Node& node : graph.nodes) {
+    node.operation += hostile;
+    node.module = hostile;
+    node.attributes.push_back({hostile, hostile});
+  }
+  for (Graph::Value& value : graph.values) value.name = hostile;
+  for (Graph::SavedSlot& slot : graph.saved) slot.slot = slot.reason = hostile;
+  for (Graph::Storage& storage : graph.storages) storage.operation = hostile;
+  for (Graph::Step& step : graph.steps) step.module = step.operation = hostile;
+  return graph;
+}
+
+struct Question {
+  const char *sample, *kind, *pattern;
+};
+
+const std::vector<Question> questions = {
+    {"attention", "checkpoint", "attn"},
+    {"attention", "fuse", "*"},
+    {"attention", "recompute", "attn softmax.y"},
+    {"encoder", "checkpoint", "layer"},
+    {"encoder", "checkpoint", "layer.self_attn"},
+    {"encoder", "fuse", "layer"},
+    {"encoder", "recompute", "layer relu.y"},
+    {"encoder_norm_first", "checkpoint", "layer"},
+    {"encoder_norm_first", "checkpoint", "layer.self_attn"},
+    {"encoder_norm_first", "checkpoint", "layer.linear?"},
+    {"gpt", "checkpoint", "layers.*"},
+    {"gpt", "checkpoint", "layers.1"},
+    {"gpt", "checkpoint", "layers.*.self_attn"},
+    {"gpt", "fuse", "layers.0"},
+    {"gpt", "fuse", "*"},
+    {"gpt", "recompute", "layers.* gelu.x"},
+    {"gpt", "recompute", "*layer_norm.x"},
+    {"gpt_12", "checkpoint", "layers.*"},
+    {"gpt_12", "checkpoint", "layers.?"},
+    {"gpt_12", "fuse", "layers.1*"},
+    {"gpt_12", "recompute", "layers.*.linear2 linear.x"},
+};
+
+Graph answer(const Graph& graph, const Question& question) {
+  const std::string kind = question.kind;
+  if (kind == "checkpoint") return graph::checkpointed(graph, question.pattern);
+  if (kind == "fuse") return graph::fused(graph, question.pattern);
+  return graph::recomputed(graph, question.pattern);
+}
+
+nlohmann::json figures(const Graph& graph) {
+  std::int64_t flops = 0;
+  for (const Graph::Node& node : graph.nodes) flops += node.flops;
+  return {{"saved_activation_bytes", graph.saved_activation_bytes()},
+          {"saved_bytes", graph.saved_bytes()},
+          {"peak_bytes", graph::timeline(graph).peak},
+          {"flops", flops}};
+}
+
+}  // namespace
+
+std::map<std::string, Graph> viewer_samples() {
+  const StepOptions sizes{.batch = 8, .time = 24};
+  StepOptions fused = sizes, deep = sizes, deepest{.batch = 1, .time = 4};
+  fused.path = nn::AttentionPath::fused;
+  deep.layers = 12;
+  deepest.layers = 340;  // over 10,000 operations
+  std::map<std::string, Graph> samples;
+  samples["attention"] = attention_step(sizes);
+  samples["encoder"] = encoder_step({.dropout = 0.25, .batch = 4, .time = 32});
+  samples["encoder_norm_first"] = encoder_step({.norm_first = true, .batch = 16, .time = 16});
+  samples["gpt"] = gpt_step(sizes);
+  samples["gpt_fused"] = gpt_step(fused);
+  samples["gpt_12"] = gpt_step(deep);
+  samples["gpt_340"] = gpt_step(deepest);
+  samples["hostile"] = with_hostile_names(attention_step());
+  samples["unwatched"] = samples["gpt"];
+  samples["unwatched"].steps.clear();
+  samples["unwatched"].events.clear();
+  return samples;
+}
+
+std::string what_if_answers(const std::map<std::string, Graph>& samples) {
+  std::string text = "[";
+  for (const Question& question : questions) {
+    const nlohmann::json line = {{"sample", question.sample},
+                                 {"kind", question.kind},
+                                 {"pattern", question.pattern},
+                                 {"then", figures(answer(samples.at(question.sample), question))}};
+    text += (text.size() > 1 ? ",\n" : "\n") + line.dump();
+  }
+  return text + "\n]\n";
+}
+
+}  // namespace tapehead::tests

@@ -1,0 +1,109 @@
+#include <tapehead/core/error.h>
+#include <tapehead/graph/assertion.h>
+#include <tapehead/graph/html.h>
+#include <tapehead/graph/json.h>
+#include <tapehead/graph/lint.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace tapehead::graph {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view page =
+#include "viewer.html.inc"
+    ;
+constexpr std::string_view data_mark = "{{data}}";
+
+std::string dump(const json& data) {
+  return data.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// JSON has these characters in strings only, where each may be written as an escape. "<" could end
+// the element or begin a comment; the others are inert there, and escaped for whoever copies them.
+std::string escaped(std::string_view text) {
+  static constexpr std::string_view line_separator = "\u2028", paragraph_separator = "\u2029";
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    if (text[i] == '<') out += "\\u003c";
+    else if (text[i] == '>') out += "\\u003e";
+    else if (text[i] == '&') out += "\\u0026";
+    else if (rest.starts_with(line_separator)) out += "\\u2028", i += line_separator.size() - 1;
+    else if (rest.starts_with(paragraph_separator))
+      out += "\\u2029", i += paragraph_separator.size() - 1;
+    else out += text[i];
+  }
+  return out;
+}
+
+std::string element(const char* id, std::string_view data) {
+  return std::string("<script type=\"application/json\" id=\"") + id + "\">" + escaped(data) +
+         "</script>\n";
+}
+
+json findings_of(const Graph& graph) {
+  json all = json::array();
+  for (const Finding& finding : lint(graph))
+    all.push_back({{"rule", finding.rule},
+                   {"mending", finding.mending},
+                   {"slot", finding.slot},
+                   {"others", finding.others},
+                   {"freed", finding.freed}});
+  return all;
+}
+
+json budgets_of(const Graph& graph, const std::vector<std::string>& budgets) {
+  json all = json::array();
+  for (const std::string& budget : budgets) {
+    const Assertion assertion = check_assertion(graph, budget);
+    json figures = json::array();
+    for (const Assertion::Comparison& comparison : assertion.comparisons)
+      figures.push_back({{"text", comparison.text},
+                         {"figure", comparison.figure},
+                         {"in_bytes", comparison.in_bytes},
+                         {"holds", comparison.holds}});
+    all.push_back({{"text", budget}, {"holds", assertion.holds}, {"comparisons", figures}});
+  }
+  return all;
+}
+
+json sizes_of(const std::map<std::string, std::int64_t>& sizes) {
+  for (const auto& [name, size] : sizes) {
+    const auto is_letter = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    };
+    if (name.empty() || !std::all_of(name.begin(), name.end(), is_letter) || size < 1)
+      throw ValueError("graph html", "the size " + name + "=" + std::to_string(size) +
+                                         " is no name of letters with a positive number");
+  }
+  return sizes;
+}
+
+std::string attention_of(const std::string& text) {
+  const json maps = json::parse(text, nullptr, false);
+  if (!maps.is_object() || maps.value("format", json()) != "tapehead-attention/1")
+    throw ValueError("graph html", "the attention maps are not of format tapehead-attention/1");
+  return dump(maps);
+}
+
+}  // namespace
+
+std::string to_html(const Graph& graph, const HtmlOptions& options) {
+  const json about = {{"title", options.title},
+                      {"findings", findings_of(graph)},
+                      {"budgets", budgets_of(graph, options.budgets)},
+                      {"sizes", sizes_of(options.sizes)}};
+  std::string data = element("about", dump(about)) + element("graph", to_json(graph));
+  if (options.other) data += element("other", to_json(*options.other));
+  if (!options.attention.empty()) data += element("attention", attention_of(options.attention));
+  const std::size_t mark = page.find(data_mark);
+  return std::string(page.substr(0, mark)) + data +
+         std::string(page.substr(mark + data_mark.size()));
+}
+
+}  // namespace tapehead::graph

@@ -1,0 +1,94 @@
+// Who keeps the most, and what would bring it down.
+import { slotLabel } from "./graph.js";
+import { chainsIn } from "./whatif_fuse.js";
+import { changed, figures } from "./whatif.js";
+
+const isNumber = (name) => /^[0-9]+$/.test(name);
+
+/** "layers.3.self_attn" as "layers.*.self_attn": modules that differ in numbers alone are one. */
+export const starred = (path) =>
+  path.split(".").map((name) => (isNumber(name) ? "*" : name)).join(".");
+
+function starredLabel(graph, slot) {
+  const { module, operation } = graph.nodes[slot.node];
+  return `${module ? `${starred(module)} ` : ""}${operation}.${slot.slot}`;
+}
+
+/**
+ * What keeps the activations, the most first: slots that differ in the numbers of their modules
+ * alone stand together. A storage counts with the first slot that keeps it.
+ */
+export function savers(model) {
+  const groups = new Map();
+  for (const row of model.kept) {
+    if (row.anyway) continue;
+    const slot = model.graph.saved[row.slots[0]];
+    const label = starredLabel(model.graph, slot);
+    if (!groups.has(label))
+      groups.set(label, { label, bytes: 0, rows: [], why: slot.reason,
+        example: slotLabel(model.graph, slot) });
+    const group = groups.get(label);
+    group.bytes += row.bytes;
+    group.rows.push(row);
+  }
+  return [...groups.values()].sort((a, b) => b.bytes - a.bytes);
+}
+
+function modulePatterns(tree) {
+  const found = new Map();
+  const visit = (module) => {
+    if (module.path && module.operations > 1 && module.activations > 0) {
+      const pattern = starred(module.path);
+      found.set(pattern, (found.get(pattern) ?? 0) + module.activations);
+    }
+    if (module.depth < 3) module.children.forEach(visit);
+  };
+  visit(tree);
+  return [...found].sort((a, b) => b[1] - a[1]).map(([pattern]) => pattern);
+}
+
+function hasChain(model) {
+  try {
+    return chainsIn(model.graph, "*", model.keepers).length > 0;
+  } catch {
+    return false;
+  }
+}
+
+/** Changes worth trying, not yet tried. */
+export function candidates(model) {
+  const list = modulePatterns(model.tree).slice(0, 6)
+    .map((pattern) => ({ kind: "checkpoint", pattern }));
+  if (hasChain(model)) list.push({ kind: "fuse", pattern: "*" });
+  for (const { label } of savers(model).slice(0, 5))
+    list.push({ kind: "recompute", pattern: label });
+  return list;
+}
+
+/** The figures after a change, or null when it cannot be made or frees nothing. */
+export function tried(model, change) {
+  try {
+    const now = figures(model.graph, model.line);
+    const then = figures(changed(model.graph, [change]));
+    const saves = then.saved_activation_bytes < now.saved_activation_bytes;
+    return saves || then.peak_bytes < now.peak_bytes ? { change, now, then } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The best first: by peak, then by saved bytes, then by operations. */
+export const byWorth = (a, b) => (a.then.peak_bytes ?? 0) - (b.then.peak_bytes ?? 0) ||
+  a.then.saved_activation_bytes - b.then.saved_activation_bytes || a.then.flops - b.then.flops;
+
+/** Findings of the lint that are alike but for the numbers of their modules, as one. */
+export function findings(model, all) {
+  const groups = new Map();
+  for (const finding of all) {
+    const slot = model.graph.saved[finding.slot];
+    const label = starredLabel(model.graph, slot), key = `${finding.rule} ${label}`;
+    const group = groups.get(key) ?? { ...finding, label, count: 0, freed: 0 };
+    groups.set(key, { ...group, count: group.count + 1, freed: group.freed + finding.freed });
+  }
+  return [...groups.values()].sort((a, b) => b.freed - a.freed);
+}

@@ -1,0 +1,143 @@
+// Who keeps the most and why; what would bring it down; what the lint found.
+import { byWorth, candidates, findings, savers, tried } from "./advice.js";
+import { h, link, panel } from "./dom.js";
+import { formatBytes, formatChange, formatCount, formatShare, plural } from "./format.js";
+import { bytesInLetters } from "./sizes.js";
+
+const mostSavers = 6, mostChanges = 6, mostFindings = 5;
+
+/** A bar as long as the part is of the whole. */
+export function bar(part, whole) {
+  const element = h("span", { class: "bar", "aria-hidden": "true" }, h("span"));
+  element.firstChild.style.width = `${whole > 0 ? 100 * part / whole : 0}%`;
+  return element;
+}
+
+function saverRow(app, group) {
+  const total = app.model.summary.saved_activation_bytes;
+  const [first] = group.rows, many = group.rows.length;
+  const each = bytesInLetters(first.value, first.bytes, app.letters);
+  const show = () => app.state.set(many === 1 ? { select: first.key }
+    : { query: group.example.split(" ").pop().replace(/[.*+?^${}()|[\]\\]/g, "\\$&"),
+        select: first.key });
+  return h("tr", {},
+    h("td", { class: "label" }, link(group.label, show), many > 1 ? ` ×\u00a0${many}` : ""),
+    h("td", { class: "right number" }, formatBytes(group.bytes)),
+    h("td", { class: "share" }, bar(group.bytes, total),
+      h("span", {}, formatShare(group.bytes, total))),
+    h("td", { class: "why" }, group.why, each && h("span", { class: "formula" },
+      ` ${each} bytes${many > 1 ? " each" : ""}`)));
+}
+
+function saversTable(app) {
+  const all = savers(app.model), shown = all.slice(0, mostSavers);
+  const rest = all.slice(mostSavers).reduce((sum, group) => sum + group.bytes, 0);
+  return h("table", { id: "savers", class: "plain" },
+    h("thead", {}, h("tr", {}, h("th", {}, "kept by"), h("th", { class: "right" }, "bytes saved"),
+      h("th", {}, "share"), h("th", {}, "why: what the backward pass computes with it"))),
+    h("tbody", {}, shown.map((group) => saverRow(app, group)),
+      all.length > shown.length && h("tr", {}, h("td", {}, `${all.length - shown.length} more`),
+        h("td", { class: "right number" }, formatBytes(rest)),
+        h("td", { class: "share" }, bar(rest, app.model.summary.saved_activation_bytes),
+          h("span", {}, formatShare(rest, app.model.summary.saved_activation_bytes))),
+        h("td", {}, "listed below"))));
+}
+
+const verbs = {
+  checkpoint: "checkpoint",
+  fuse: "fused attention in",
+  recompute: "make again",
+};
+
+/** "checkpoint layers.*". */
+export const changeText = ({ kind, pattern }) =>
+  `${verbs[kind]} ${kind === "fuse" && pattern === "*" ? "all modules" : pattern}`;
+
+function changeRow(app, { change, now, then }) {
+  const changeOf = (key) => h("td", { class: "right number" },
+    then[key] === undefined ? "unknown" : `${formatCount(then[key])} `,
+    then[key] !== undefined && h("span", { class: then[key] < now[key] ? "less"
+      : then[key] > now[key] ? "more" : "" },
+    then[key] === now[key] ? "same" : `${(100 * (then[key] / now[key] - 1)).toFixed(0)} %`));
+  return h("tr", {},
+    h("td", { class: "label" }, changeText(change)),
+    changeOf("peak_bytes"), changeOf("saved_activation_bytes"),
+    h("td", { class: "right number" }, then.flops === now.flops ? "none"
+      : `${formatChange(then.flops - now.flops)} (${
+        (100 * (then.flops / now.flops - 1)).toFixed(0)} %)`),
+    h("td", {}, h("button", { type: "button", class: "small",
+      "data-change": `${change.kind} ${change.pattern}`,
+      on: { click: () => app.state.set({ changes: [...app.state.value.changes, change] }) } },
+    "try it")));
+}
+
+// Tries one change at a time, so that the page can be used meanwhile.
+function tryAll(app, body) {
+  const found = [];
+  const waiting = candidates(app.model);
+  const next = () => {
+    const change = waiting.shift();
+    if (!change) {
+      if (found.length === 0)
+        body.replaceChildren(h("tr", {}, h("td", { colspan: 5 }, "Nothing that was tried.")));
+      body.dataset.done = "yes";
+      return;
+    }
+    const result = tried(app.model, change);
+    if (result) {
+      found.push(result);
+      body.replaceChildren(...found.sort(byWorth).slice(0, mostChanges)
+        .map((one) => changeRow(app, one)));
+    }
+    setTimeout(next);
+  };
+  setTimeout(next);
+}
+
+function changesTable(app) {
+  const body = h("tbody", { id: "candidates" },
+    h("tr", {}, h("td", { colspan: 5 }, "Trying what would help ...")));
+  tryAll(app, body);
+  return h("table", { class: "plain" },
+    h("thead", {}, h("tr", {}, h("th", {}, "change"),
+      ["peak then, bytes", "saved then, bytes", "extra flops"].map((name) =>
+        h("th", { class: "right" }, name)),
+      h("th", {}, ""))), body);
+}
+
+function findingsTable(app) {
+  const all = findings(app.model, app.about.findings);
+  if (all.length === 0) return null;
+  return h("div", { id: "findings" },
+    h("h3", {}, "Bytes that need not be saved, says the lint"),
+    h("table", { class: "plain" },
+      h("thead", {}, h("tr", {}, h("th", {}, "rule"), h("th", {}, "kept by"),
+        h("th", { class: "right" }, "mending frees"), h("th", {}, "how to mend it"))),
+      h("tbody", {}, all.slice(0, mostFindings).map((finding) => h("tr", {},
+        h("td", {}, finding.rule),
+        h("td", { class: "label" },
+          link(finding.label, () => app.select(app.keyOfSlot(finding.slot))),
+          finding.count > 1 ? ` × ${finding.count}` : ""),
+        h("td", { class: "right number" }, formatBytes(finding.freed)),
+        h("td", { class: "why" }, finding.mending))),
+      all.length > mostFindings && h("tr", {}, h("td", { colspan: 4 },
+        `${plural(all.length - mostFindings, "more kind")}: see tapehead graph lint`)))));
+}
+
+export function advicePanel(app) {
+  const who = h("div");
+  const element = panel("advice", "Who keeps it, why, and what would bring it down", null,
+    h("div", { class: "pair" },
+      h("div", {}, h("h3", {}, "Who keeps the saved activations, and why"), who,
+        h("p", { class: "about" }, "What several operations keep counts with the first of them.")),
+      h("div", {}, h("h3", {}, "What would bring it down"), changesTable(app),
+        h("p", { class: "about" }, "Computed in this page from the recorded step, without " +
+          "running it; ", h("em", {}, "try it"), " shows the whole page with the change made."))),
+    findingsTable(app));
+  let shown = null;  // letters
+  return { element, uses: [], update() {
+    if (shown === app.letters) return;
+    shown = app.letters;
+    who.replaceChildren(saversTable(app));
+  } };
+}

@@ -1,0 +1,146 @@
+// What is compared with what: a what-if question, or a second graph.
+import { changeText } from "./advice_panel.js";
+import { h, panel } from "./dom.js";
+import { diff } from "./diff.js";
+import { formatBytes, formatChange, formatCount } from "./format.js";
+import { Table } from "./table.js";
+import { commands, figures } from "./whatif.js";
+
+const rows = [
+  ["saved activations, bytes", "saved_activation_bytes"],
+  ["all that is saved, bytes", "saved_bytes"],
+  ["peak, bytes", "peak_bytes"],
+  ["flops, recomputed ones too", "flops"],
+];
+
+function comparison(now, then, names) {
+  return h("table", { id: "comparison", class: "plain" },
+    h("thead", {}, h("tr", {}, h("th", {}, "figure"), [...names, "difference"].map((name) =>
+      h("th", { class: "right" }, name)))),
+    h("tbody", {}, rows.filter(([, key]) => now[key] !== undefined && then[key] !== undefined)
+      .map(([name, key]) => h("tr", { "data-figure": key }, h("td", {}, name),
+        h("td", { class: "right number", "data-now": now[key] }, formatCount(now[key])),
+        h("td", { class: "right number", "data-then": then[key] }, formatCount(then[key])),
+        h("td", { class: `right number ${then[key] < now[key] ? "less"
+          : then[key] > now[key] ? "more" : ""}` }, formatChange(then[key] - now[key]))))));
+}
+
+const signs = { removed: "−", added: "+", changed: "~", moved: ">" };
+
+function entryTable(app) {
+  const columns = [
+    { key: "kind", title: "change", width: "90px", cell: (row) =>
+      h("span", { class: `kind ${row.kind}` }, `${signs[row.kind]} ${row.kind}`) },
+    { key: "place", title: "where", width: "minmax(180px, 3fr)", cell: (row) =>
+      (row.to ? `${row.place} → ${row.to}` : row.place) },
+    { key: "before", title: "before", width: "minmax(120px, 2fr)",
+      cell: (row) => row.before || "-" },
+    { key: "after", title: "after", width: "minmax(120px, 2fr)",
+      cell: (row) => row.after || "-" },
+    { key: "bytes", title: "bytes kept", width: "130px", right: true, cell: (row) =>
+      (row.slot ? formatChange(row.bytesAfter - row.bytesBefore) : "") },
+  ];
+  return new Table({ label: "What changed", columns, key: (row) => row.id, tallest: 10,
+    open: (row) => app.select(`change:${row.id}`), empty: "nothing differs" });
+}
+
+// Operations and slots that differ, in one list with ids.
+function changesOf(app) {
+  const { nodes, slots } = diff(app.model.graph, app.other.graph);
+  return [...slots.map((entry) => ({ ...entry, slot: true })),
+    ...nodes.map((entry) => ({ ...entry, slot: false }))].map((entry, id) =>
+    ({ ...entry, id: String(id), mark: entry.kind }));
+}
+
+class ChangePanel {
+  constructor(app) {
+    this.app = app;
+    this.uses = ["changes"];
+    this.list = h("div", { class: "changes" });
+    this.answer = h("div");
+    this.problem = h("p", { class: "problem", role: "alert" });
+    this.kind = h("select", { id: "change-kind", "aria-label": "Kind of change" },
+      h("option", { value: "checkpoint" }, "checkpoint modules"),
+      h("option", { value: "fuse" }, "fused attention in modules"),
+      h("option", { value: "recompute" }, "make saved slots again"));
+    this.pattern = h("input", { id: "change-pattern", type: "text", spellcheck: "false",
+      placeholder: "layers.* (* and ? are wildcards)", "aria-label": "Which ones" });
+    this.entries = entryTable(app);
+    this.element = panel("change", "What if", h("span", {}, "Tick modules (checkpoint) or saved " +
+      "tensors (make again) in the tables below, or type which ones. To compare with another " +
+      "step, drop its graph file anywhere on the page or ", this.fileButton(), "."),
+    h("form", { class: "line", on: { submit: (event) => this.add(event) } },
+      this.kind, this.pattern, h("button", { type: "submit" }, "add")),
+    this.list, this.problem, this.answer);
+  }
+
+  fileButton() {
+    const input = h("input", { type: "file", accept: ".json", hidden: true, on: { change: () => {
+      if (input.files[0]) this.app.openOther(input.files[0]);
+      input.value = "";
+    } } });
+    return [h("button", { type: "button", class: "link", on: { click: () => input.click() } },
+      "choose it"), input];
+  }
+
+  add(event) {
+    event.preventDefault();
+    const pattern = this.pattern.value.trim();
+    if (pattern === "") return;
+    this.app.state.set({ changes: [...this.app.state.value.changes,
+      { kind: this.kind.value, pattern }] });
+    this.pattern.value = "";
+  }
+
+  drop(index) {
+    this.app.state.set({ changes: this.app.state.value.changes.filter((_, i) => i !== index) });
+  }
+
+  update() {
+    const { app } = this;
+    const { changes } = app.state.value;
+    this.list.replaceChildren(...changes.map((change, i) => h("span", { class: "chip" },
+      changeText(change), h("button", { type: "button",
+        "aria-label": `take back: ${changeText(change)}`,
+        on: { click: () => this.drop(i) } }, "×"))),
+    ...(changes.length > 0 ? [h("button", { type: "button", class: "link",
+      on: { click: () => app.state.set({ changes: [] }) } }, "take all back")] : []));
+    this.problem.textContent = app.problem;
+    this.problem.hidden = app.problem === "";
+    this.element.querySelector("h2").textContent = app.other && changes.length === 0
+      ? "Before and after" : "What if";
+    if (this.shown === app.other) return;
+    this.shown = app.other;
+    app.changeEntries = [];
+    this.answer.replaceChildren(...(app.other ? this.compare(changes) : []));
+  }
+
+  compare(changes) {
+    const { app } = this;
+    const { model, other } = app;
+    const all = changesOf(app);
+    app.changeEntries = all;
+    this.entries.show(all);
+    const count = (kind) => all.filter((entry) => entry.kind === kind).length;
+    const isWhatIf = changes.length > 0;
+    return [h("div", { class: "pair" },
+      h("div", {}, comparison(figures(model.graph, model.line), figures(other.graph, other.line),
+        isWhatIf ? ["now", "then"] : ["before", "after"]),
+      isWhatIf && h("p", { class: "about" }, "The same answer in a terminal: ",
+        commands(changes).map((command, i) => [i > 0 ? " && " : "", h("code", {}, command)]))),
+      h("div", {}, h("h3", {}, `What changed: ${Object.keys(signs).map((kind) =>
+        `${formatCount(count(kind))} ${kind}`).join(", ")}`), this.entries.element))];
+  }
+}
+
+export const changePanel = (app) => new ChangePanel(app);
+
+/** What a change's entry tells in the details. */
+export function changeDetails(entry) {
+  const line = (name, text) => [h("dt", {}, name), h("dd", {}, text || "-")];
+  return [h("h3", {}, `${signs[entry.kind]} ${entry.kind}: ${entry.place}`),
+    h("dl", { class: "facts" }, entry.to ? line("moved to", entry.to) : [],
+      line("before", entry.before), line("after", entry.after),
+      entry.slot ? line("bytes kept before", formatBytes(entry.bytesBefore)) : [],
+      entry.slot ? line("bytes kept after", formatBytes(entry.bytesAfter)) : [])];
+}

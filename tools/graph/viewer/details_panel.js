@@ -1,0 +1,272 @@
+// All that is known of what is selected, with links to its neighbours.
+import { starred } from "./advice.js";
+import { bar } from "./advice_panel.js";
+import { changeDetails } from "./change_panel.js";
+import { swatch } from "./colours.js";
+import { h, link } from "./dom.js";
+import { categories, describeAttribute } from "./graph.js";
+import { describe, formatBytes, formatCount, formatShare, place, plural, shapeText, words }
+  from "./format.js";
+import { heatMaps } from "./heat_maps.js";
+import { stepText } from "./model.js";
+import { changeBox, patternsOf } from "./modules_panel.js";
+import { liveStorages } from "./replay.js";
+import { keptFacts } from "./saved_panel.js";
+import { shapeInLetters } from "./sizes.js";
+import { Table } from "./table.js";
+
+const most = 12;
+
+const fact = (name, ...content) => [h("dt", {}, name), h("dd", {}, ...content)];
+const facts = (...list) => h("dl", { class: "facts" }, list);
+
+// A list of links, cut where it gets long.
+function list(entries) {
+  const shown = entries.slice(0, most).map((entry) => h("li", {}, entry));
+  const more = entries.length - most;
+  return h("ul", {}, shown, more > 0 && h("li", {}, `and ${formatCount(more)} more`));
+}
+
+class Details {
+  constructor(app) {
+    this.app = app;
+    this.uses = ["select", "changes"];
+    this.body = h("div", { class: "details-body" });
+    this.close = h("button", { type: "button", class: "small", "aria-label": "close (Esc)",
+      on: { click: () => app.select("") } }, "close");
+    this.element = h("aside", { id: "details", class: "panel", "aria-label": "Details",
+      "aria-live": "polite" },
+    h("div", { class: "line" }, h("h2", {}, "Details"), h("span", { class: "space" }),
+      h("button", { type: "button", class: "small", "aria-label": "back",
+        on: { click: () => history.back() } }, "←"),
+      h("button", { type: "button", class: "small", "aria-label": "forward",
+        on: { click: () => history.forward() } }, "→"), this.close), this.body);
+  }
+
+  get model() { return this.app.model; }
+  get graph() { return this.app.model.graph; }
+
+  update() {
+    const { select } = this.app.state.value;
+    this.close.hidden = select === "";
+    const at = select.indexOf(":");
+    const kind = select.slice(0, at), id = select.slice(at + 1);
+    const shown = this.show(kind, id) ?? this.help();
+    this.body.replaceChildren(...shown.flat(Infinity).filter(Boolean));
+  }
+
+  show(kind, id) {
+    const row = Number(id);
+    if (kind === "module") return this.module(id);
+    if (kind === "change") {
+      const entry = this.app.changeEntries.find((one) => one.id === id);
+      return entry && changeDetails(entry);
+    }
+    if (!Number.isInteger(row) || row < 0 || id === "") return null;
+    if (kind === "storage" && this.graph.storages[row]) return this.storage(row);
+    if (kind === "packing" && this.graph.packings[row]) return this.packing(row);
+    if (kind === "node" && this.graph.nodes[row]) return this.node(row);
+    if (kind === "step" && this.graph.steps[row]) return this.step(row);
+    return null;
+  }
+
+  help() {
+    const key = (name, meaning) => [h("dt", {}, h("kbd", {}, name)), h("dd", {}, meaning)];
+    return [h("p", {}, "Click a module, a tensor, a step of the timeline or a box of the tape: " +
+      "what is known of it stands here."),
+    h("dl", { class: "facts keys" }, key("/", "search"), key("↑ ↓", "rows of a table"),
+      key("← →", "steps of the timeline"), key("Enter", "open"), key("Esc", "close, back")),
+    h("p", {}, "The address of this page holds the selection, the filters and the changes: copy " +
+      "it to show someone the same view.")];
+  }
+
+  // ---- links ----
+
+  nodeLink(id) {
+    const { operation, module } = this.graph.nodes[id];
+    return link(place(operation, module), () => this.app.select(`node:${id}`));
+  }
+  storageLink(id, text) {
+    return link(text ?? `storage ${id}`, () => this.app.select(`storage:${id}`));
+  }
+  stepLink(id) {
+    if (id < 0) return "not seen";
+    return link(stepText(this.graph, id), () => this.app.select(`step:${id}`));
+  }
+
+  // ---- memory ----
+
+  storage(id) {
+    const storage = this.graph.storages[id], kept = this.model.keptByKey.get(`storage:${id}`);
+    const values = this.graph.values.filter((value) => value.storage === id);
+    const name = values.find((value) => value.name)?.name;
+    return [h("h3", {}, name || kept?.what || `storage ${id}`),
+      facts(fact("bytes", formatBytes(storage.bytes)),
+        kept && keptFacts(this.app, kept).formula && fact("formula", h("span", { class: "formula" },
+          `${keptFacts(this.app, kept).formula} bytes`)),
+        fact("category", swatch(storage.category), ` ${words(storage.category)}`),
+        fact("asked for by", storage.operation || "unknown"), fact("id", `storage ${id}`)),
+      kept ? this.keptBy(kept) : [h("h4", {}, "Not saved"), h("p", {}, this.model.why[id] ||
+        "No slot keeps it.")],
+      this.views(values), this.life(id), this.lint(`storage:${id}`)];
+  }
+
+  packing(id) {
+    const { how, bytes } = this.graph.packings[id];
+    const kept = this.model.keptByKey.get(`packing:${id}`);
+    return [h("h3", {}, kept?.what ?? `packing ${id}`),
+      facts(fact("packed as", how), fact("bytes", formatBytes(bytes))),
+      kept && this.keptBy(kept), this.lint(`packing:${id}`)];
+  }
+
+  keptBy(kept) {
+    const { savers, made } = keptFacts(this.app, kept);
+    const labels = [...new Set(savers.map(({ label }) => label))];
+    const canRun = kept.packing < 0 && kept.slots.every((slot) =>
+      this.graph.values[this.graph.saved[slot].value].producer >= 0);
+    return [h("h4", {}, `Kept by ${plural(savers.length, "slot")}, and why`),
+      h("ul", { class: "savers" }, savers.slice(0, most).map(({ node, label, reason }) =>
+        h("li", {}, link(label, () => this.app.select(`node:${node}`)),
+          h("div", { class: "why" }, reason))),
+      savers.length > most && h("li", {}, `and ${formatCount(savers.length - most)} more`)),
+      made && h("p", {}, "made by ", this.nodeLink(kept.value.producer)),
+      canRun && h("p", {}, h("label", {}, changeBox(this.app, "recompute", labels,
+        `make again: ${labels.join(", ")}`), " what if it were made again where it is read?"))];
+  }
+
+  views(values) {
+    const whole = (value) => [describe(value), shapeInLetters(value.shape, this.app.letters) &&
+      h("span", { class: "formula" }, ` ${shapeInLetters(value.shape, this.app.letters)}`),
+    `, strides ${shapeText(value.strides)}, offset ${formatCount(value.offset)}`,
+    value.producer >= 0 ? [", of ", this.nodeLink(value.producer)] : value.name
+      ? `, ${value.name}` : ""];
+    if (values.length === 0) return [];
+    return [h("h4", {}, `Shown by ${plural(values.length, "value")}`), list(values.map(whole))];
+  }
+
+  life(id) {
+    const { born, lastNeeded, freed } = this.model.lives[id];
+    if (!this.model.line) return [];
+    const lag = freed > lastNeeded && lastNeeded >= 0 ? freed - lastNeeded : 0;
+    return [h("h4", {}, "Life"), facts(
+      fact("born", born < 0 ? "before the first step" : this.stepLink(born)),
+      fact("last needed", lastNeeded < 0 ? "by no recorded operation" : this.stepLink(lastNeeded)),
+      fact("freed", freed < 0 ? "not while it was watched" : this.stepLink(freed)),
+      lag > 0 && fact("held longer", `${plural(lag, "step")} after it was last needed`))];
+  }
+
+  lint(key) {
+    const found = this.app.about.findings.filter(({ slot }) => this.app.keyOfSlot(slot) === key);
+    if (found.length === 0) return [];
+    return [h("h4", {}, "The lint says"), h("ul", {}, found.map(({ rule, freed, mending }) =>
+      h("li", {}, h("strong", {}, rule), `, frees ${formatBytes(freed)}: ${mending}`)))];
+  }
+
+  // ---- operations ----
+
+  node(id) {
+    const { graph } = this, node = graph.nodes[id];
+    const value = (which) => {
+      const row = graph.values[which];
+      return [row.name ? `${row.name}: ` : "", this.storageLink(row.storage, describe(row)),
+        row.producer >= 0 && row.producer !== id ? [", of ", this.nodeLink(row.producer)]
+          : row.leaf ? ", a leaf" : row.producer < 0 ? ", a constant" : ""];
+    };
+    const readers = graph.nodes.flatMap((other, i) =>
+      (other.inputs.includes(node.output) && !other.recomputed ? [i] : []));
+    const slots = graph.saved.filter((slot) => slot.node === id);
+    return [h("h3", {}, place(node.operation, node.module)),
+      facts(node.module && fact("module", link(node.module, () =>
+        this.app.select(`module:${node.module}`))),
+      node.attributes.length > 0 &&
+        fact("attributes", node.attributes.map(describeAttribute).join(", ")),
+      fact("flops", formatCount(node.flops)),
+      node.planned && fact("planned", "not proven by a run"),
+      node.recomputed && fact("recomputed", "within a rule"), fact("id", `node ${id}`)),
+      h("h4", {}, "Reads"), list(node.inputs.map(value)), h("h4", {}, "Makes"),
+      list([value(node.output)]), h("h4", {}, "Read by"), readers.length > 0
+        ? list(readers.map((reader) => this.nodeLink(reader))) : h("p", {}, "no operation"),
+      h("h4", {}, `Saves ${plural(slots.length, "slot")}`),
+      h("ul", { class: "savers" }, slots.map((slot) => h("li", {},
+        link(`${slot.slot}: ${describe(graph.values[slot.value])}`, () =>
+          this.app.select(this.app.keyOfSlot(graph.saved.indexOf(slot)))),
+        h("div", { class: "why" }, slot.reason)))), this.stepsOf(id)];
+  }
+
+  stepsOf(id) {
+    const steps = this.graph.steps.flatMap((step, i) => (step.node === id ? [i] : []));
+    if (steps.length === 0) return [];
+    return [h("h4", {}, "Steps"), list(steps.map((i) => this.stepLink(i)))];
+  }
+
+  // ---- modules ----
+
+  module(path) {
+    const found = this.app.findModule(path);
+    if (!found) return null;
+    const { model } = this;
+    const total = model.summary.saved_activation_bytes;
+    const inside = (module) => found.paths.some((one) =>
+      one === "" || module === one || module.startsWith(`${one}.`));
+    const kept = model.kept.filter((row) => !row.anyway && row.modules.some(inside))
+      .sort((a, b) => b.bytes - a.bytes);
+    const patterns = patternsOf(this.graph, found.paths);
+    return [h("h3", {}, path || "outside modules"),
+      facts(fact("operations", formatCount(found.operations)),
+        fact("saved activations", `${formatBytes(found.activations)}, ` +
+          `${formatShare(found.activations, total)} of all`),
+        found.shared > 0 && fact("shared with others", formatBytes(found.shared)),
+        found.others > 0 && fact("parameters, inputs", `${formatBytes(found.others)} kept too`),
+        fact("flops", formatCount(found.flops)),
+        found.highest > 0 && fact("live at most", formatBytes(found.highest))),
+      path && h("p", {}, h("label", {}, changeBox(this.app, "checkpoint", patterns,
+        `checkpoint ${path}`), ` what if ${patterns.length === 1 ? patterns[0] : path} were a ` +
+        "checkpoint?")),
+      path && h("p", {}, link("show it on the tape", () => this.app.openOnTape(found.paths[0]))),
+      path && found.paths.length > 1 ? h("p", { class: "about" },
+        `Sums over ${formatCount(found.paths.length)} modules: ${starred(found.paths[0])}`) : null,
+      h("h4", {}, "Keeps the most"), h("ul", { class: "savers" }, kept.slice(0, most).map((row) =>
+        h("li", {}, link(row.savers[0], () => this.app.select(row.key)),
+          ` ${formatBytes(row.bytes)}`, h("div", { class: "why" }, row.why))),
+      kept.length > most && h("li", {}, `and ${formatCount(kept.length - most)} more`)),
+      heatMaps(this.app.attention, found.paths[0])];
+  }
+
+  // ---- steps ----
+
+  step(index) {
+    const { graph, model } = this, { line } = model;
+    const { module, node } = graph.steps[index];
+    const highest = line.highest[index], bytes = line.atHighest[index];
+    return [h("h3", {}, `${stepText(graph, index)}${index === line.peakStep ? ": the peak" : ""}`),
+      facts(fact("live at most", h("span", { id: "step-live" }, formatBytes(highest))),
+        node >= 0 && fact("operation", this.nodeLink(node)),
+        module && graph.steps[index].phase !== "update" && model.byPath.has(module) &&
+          fact("module", link(module, () => this.app.select(`module:${module}`)))),
+      h("table", { class: "plain" }, h("tbody", {}, categories.map((category, i) => bytes[i] > 0 &&
+        h("tr", {}, h("td", { class: "category" }, swatch(category), ` ${words(category)}`),
+          h("td", { class: "right number" }, formatCount(bytes[i])),
+          h("td", { class: "share" }, bar(bytes[i], highest)))),
+      line.unwatched > 0 && h("tr", {}, h("td", {}, "live before, met by no operation"),
+        h("td", { class: "right number" }, formatCount(line.unwatched)), h("td")))),
+      h("h4", {}, "Live there, the largest first, and why"), this.live(line.lastEvent[index])];
+  }
+
+  live(events) {
+    const { graph, why } = this.model;
+    const table = new Table({ label: "Live storages", key: (id) => `storage:${id}`, tallest: 12,
+      height: 44, open: (id) => this.app.select(`storage:${id}`), columns: [
+        { key: "bytes", title: "bytes", width: "94px", right: true, cell: (id) =>
+          [h("div", {}, formatCount(graph.storages[id].bytes)),
+            h("div", { class: "second" }, words(graph.storages[id].category))] },
+        { key: "why", title: "why", width: "minmax(80px, 1fr)", cell: (id) =>
+          h("div", { class: "two-lines" }, why[id]) }] });
+    const ids = liveStorages(graph, events);
+    table.element.id = "live";
+    table.show(ids);
+    setTimeout(() => table.draw());
+    return table.element;
+  }
+}
+
+export const detailsPanel = (app) => new Details(app);

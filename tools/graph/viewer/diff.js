@@ -1,0 +1,100 @@
+// What changed between two graphs, aligned by module path, operation and occurrence. The twin of
+// diff.cpp.
+import { describeAttribute, slotLabel } from "./graph.js";
+import { describe, formatCount, place } from "./format.js";
+
+const keyOf = (...parts) => JSON.stringify(parts);
+
+function describeNode(graph, node) {
+  const values = (ids) => ids.map((id) => describe(graph.values[id])).join(", ");
+  const parts = [`${values(node.inputs)} to ${describe(graph.values[node.output])}`,
+    ...node.attributes.map(describeAttribute)];
+  if (node.flops > 0) parts.push(`${formatCount(node.flops)} flops`);
+  if (node.planned) parts.push("planned");
+  return parts.join(", ");
+}
+
+function describeSlot(graph, slot) {
+  const packed = slot.packing >= 0 ? ` packed as ${graph.packings[slot.packing].how}` : "";
+  const inputs = slot.for_inputs.map((input) => ` ${input}`).join("");
+  return `${describe(graph.values[slot.value])}${packed}, for inputs${inputs}: ${slot.reason}`;
+}
+
+// For each node which one it is of those with its module and operation.
+function occurrences(graph) {
+  const counts = new Map();
+  return graph.nodes.map(({ module, operation, recomputed }) => {
+    const key = keyOf(module, operation, recomputed);
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+    return { key, number: counts.get(key) };
+  });
+}
+
+const numbered = (label, number, recomputed) =>
+  `${label} #${number}${recomputed ? " (recomputed)" : ""}`;
+
+// The things of one graph by their keys, in the graph's order.
+function nodesOf(graph, which) {
+  return new Map(graph.nodes.map((node, i) => [keyOf(which[i].key, which[i].number), {
+    place: numbered(place(node.operation, node.module), which[i].number, node.recomputed),
+    description: describeNode(graph, node), bytes: 0, like: null, id: i }]));
+}
+
+function slotsOf(graph, which) {
+  const counts = new Map();
+  return new Map(graph.saved.map((slot, i) => {
+    const node = graph.nodes[slot.node], { key, number } = which[slot.node];
+    const inNode = keyOf(slot.node, slot.slot);
+    counts.set(inNode, (counts.get(inNode) ?? 0) + 1);
+    const value = graph.values[slot.value];
+    return [keyOf(key, number, slot.slot, counts.get(inNode)), {
+      place: numbered(slotLabel(graph, slot), number, node.recomputed),
+      description: describeSlot(graph, slot),
+      bytes: slot.packing >= 0 ? graph.packings[slot.packing].bytes
+        : graph.storages[value.storage].bytes,
+      like: `${node.operation}.${slot.slot} ${describe(value)}`, id: i }];
+  }));
+}
+
+// Slots that are gone, for those that are new to be looked up among: the first of each kind first.
+class Gone {
+  constructor() { this.entries = new Map(); }
+  add({ like, bytes }, entry) {
+    const key = keyOf(like, bytes);
+    if (like) this.entries.set(key, [...(this.entries.get(key) ?? []), entry]);
+  }
+  take({ like, bytes }) { return like ? this.entries.get(keyOf(like, bytes))?.shift() : undefined; }
+}
+
+function compare(a, b) {
+  const entries = [], gone = new Gone();
+  for (const [key, was] of a) {
+    const is = b.get(key);
+    if (is && is.description === was.description && is.bytes === was.bytes) continue;
+    const entry = { kind: is ? "changed" : "removed", place: was.place, to: "",
+      before: was.description, after: is?.description ?? "", bytesBefore: was.bytes,
+      bytesAfter: is?.bytes ?? 0, idBefore: was.id, idAfter: is?.id ?? -1 };
+    entries.push(entry);
+    if (!is) gone.add(was, entry);
+  }
+  for (const [key, is] of b) {
+    if (a.has(key)) continue;
+    const moved = gone.take(is);
+    const after = { after: is.description, bytesAfter: is.bytes, idAfter: is.id };
+    if (moved) Object.assign(moved, after, { kind: "moved", to: is.place });
+    else entries.push({ kind: "added", place: is.place, to: "", before: "", bytesBefore: 0,
+      idBefore: -1, ...after });
+  }
+  return entries;
+}
+
+/**
+ * Entries {kind, place, to, before, after, bytesBefore, bytesAfter} of operations and of slots, in
+ * the order of A, then what was added; idBefore and idAfter are rows of the graphs, or -1.
+ */
+export function diff(a, b) {
+  const inA = occurrences(a), inB = occurrences(b);
+  return { nodes: compare(nodesOf(a, inA), nodesOf(b, inB)),
+    slots: compare(slotsOf(a, inA), slotsOf(b, inB)) };
+}
+

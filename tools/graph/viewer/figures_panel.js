@@ -1,0 +1,94 @@
+// The header's numbers, the three words, and what is wrong.
+import { h, link } from "./dom.js";
+import { formatChange, formatCount, formatUnits, plural } from "./format.js";
+import { isRounded, stepText } from "./model.js";
+import { sumInLetters } from "./sizes.js";
+
+const theWords = [
+  ["produced", "made in the forward pass"],
+  ["saved", "kept for the backward pass"],
+  ["live", "allocated at that moment"],
+];
+
+function figure(app, name, key, { unit = true, large = false, notes = [] } = {}) {
+  const now = app.model.summary[key], then = app.other?.summary[key];
+  if (now === undefined)
+    return h("div", { class: "figure", "data-figure": key }, h("dt", {}, name),
+      h("dd", { class: "value" }, "unknown"), h("dd", {}, "no ledger watched this step"));
+  const change = then === undefined ? null : h("dd", { class: "then", "data-then": then },
+    `${app.otherName}: ${formatCount(then)}`, unit ? ` (${formatUnits(then)}), ` : ", ",
+    h("strong", { class: then < now ? "less" : then > now ? "more" : "" },
+      formatChange(then - now)));
+  return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
+    h("dt", {}, name),
+    h("dd", { class: "value", "data-value": now }, formatCount(now),
+      unit && h("span", { class: "unit" }, now < 1024 ? " bytes" : ` bytes (${formatUnits(now)})`)),
+    change, notes.filter(Boolean).map((note) => h("dd", {}, note)));
+}
+
+function savedNotes(app) {
+  const { model, letters } = app;
+  const { saved_activation_bytes: activations, saved_bytes: all } = model.summary;
+  const own = model.kept.filter((row) => !row.anyway);
+  const formula = sumInLetters(own, letters);
+  return [`${plural(own.length, "tensor")} in memory of ${own.length === 1 ? "its" : "their"} own`,
+    all > activations && `not counted: ${formatCount(all - activations)} bytes of parameters and ` +
+      "inputs, which are kept too but exist anyway",
+    formula && h("span", { class: "formula" }, `= ${formula}`)];
+}
+
+function peakNotes(app) {
+  const { summary, graph } = app.model;
+  if (summary.peak_step === undefined) return [];
+  return [link(`at ${stepText(graph, summary.peak_step)}`,
+    () => app.select(`step:${summary.peak_step}`), { id: "peak-link" }),
+    "parameters and all else included"];
+}
+
+function badge(kind, text, onClick) {
+  if (!onClick) return h("span", { class: `badge ${kind}` }, text);
+  return h("button", { type: "button", class: `badge ${kind}`, on: { click: onClick } }, text);
+}
+
+function badges(app) {
+  const { about, model } = app;
+  const failed = about.budgets.filter((budget) => !budget.holds);
+  const found = (comparisons) => comparisons.filter(({ holds }) => !holds)
+    .map(({ figure: one }) => formatCount(one)).join(", ");
+  const list = failed.map(({ text, comparisons }) =>
+    badge("bad", `budget failed: ${text} (found ${found(comparisons)})`));
+  const met = about.budgets.length - failed.length;
+  if (met > 0) list.push(badge("good", `${plural(met, "budget")} met`));
+  if (about.findings.length > 0)
+    list.push(badge("bad", `lint: ${plural(about.findings.length, "finding")}`, () =>
+      document.getElementById("findings")?.scrollIntoView({ block: "center" })));
+  const planned = model.graph.nodes.filter((node) => node.planned).length;
+  if (planned > 0) list.push(badge("note", `planned, not proven: a real run refuses ` +
+    `${plural(planned, "operation")} in bf16 or f16`));
+  if (isRounded(model)) list.push(badge("note", "figures above 2^53 are rounded"));
+  return list;
+}
+
+export function figuresPanel(app) {
+  const figures = h("dl", { class: "figures" }), marks = h("p", { class: "badges" });
+  const legend = h("p", { class: "words" }, "Three words, never mixed: ",
+    theWords.map(([word, meaning], i) =>
+      [i > 0 ? ", " : "", h("strong", {}, word), ` = ${meaning}`]),
+    ". Bytes are counted by distinct memory: what several operations keep counts once.");
+  const element = h("section", { id: "figures", class: "panel", "aria-label": "Figures" },
+    figures, marks, legend);
+  return { element, uses: [], update() {
+    figures.replaceChildren(
+      figure(app, "Saved activations", "saved_activation_bytes",
+        { large: true, notes: savedNotes(app) }),
+      figure(app, "Peak of live memory", "peak_bytes", { large: true, notes: peakNotes(app) }),
+      figure(app, "Parameters", "parameter_bytes"),
+      figure(app, "Gradients", "gradient_bytes"),
+      figure(app, "Optimizer state", "optimizer_state_bytes"),
+      figure(app, "Operations recorded", "operations", { unit: false,
+        notes: ["forward pass; recomputed ones are not counted"] }),
+      figure(app, "Flops of matrix products", "flops", { unit: false, notes: ["forward pass"] }));
+    marks.replaceChildren(...badges(app));
+    marks.hidden = marks.childElementCount === 0;
+  } };
+}

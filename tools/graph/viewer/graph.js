@@ -1,0 +1,139 @@
+// A graph of the format tapehead-graph/1, read and indexed. The rows stay as the file has them, but
+// that an id which is missing is -1, as in the library.
+import { place, straight } from "./format.js";
+
+export const categories = ["parameter", "optimizer_state", "input", "constant", "saved",
+  "gradient", "transient"];
+
+const bytesOf = { f64: 8, i64: 8, f32: 4, i32: 4, bf16: 2, f16: 2 };
+
+/** Bytes of an element; those of bool and of small integers are 1. */
+export const elementBytes = (dtype) => bytesOf[dtype] ?? 1;
+
+export const elements = (shape) => shape.reduce((product, dim) => product * dim, 1);
+
+/** Bytes of the distinct elements that the value shows: an expanded dim shows the same again. */
+export function neededBytes(value) {
+  return value.shape.reduce((bytes, dim, i) =>
+    value.strides[i] !== 0 || dim === 0 ? bytes * dim : bytes, elementBytes(value.dtype));
+}
+
+function checkIds(graph) {
+  const check = (id, rows, what, least = 0) => {
+    if (!Number.isInteger(id) || id < least || id >= rows.length)
+      throw new Error(`${what} names row ${id} of ${rows.length}`);
+  };
+  for (const node of graph.nodes) {
+    check(node.output, graph.values, "a node");
+    for (const input of node.inputs) check(input, graph.values, "a node");
+  }
+  for (const value of graph.values) {
+    check(value.storage, graph.storages, "a value");
+    check(value.producer, graph.nodes, "a value", -1);
+  }
+  for (const slot of graph.saved) {
+    check(slot.node, graph.nodes, "a saved slot");
+    check(slot.value, graph.values, "a saved slot");
+    check(slot.packing, graph.packings, "a saved slot", -1);
+  }
+  for (const step of graph.steps) check(step.node, graph.nodes, "a step", -1);
+  for (const event of graph.events) {
+    check(event.step, graph.steps, "an event");
+    check(event.storage, graph.storages, "an event");
+  }
+}
+
+// Marks that turn text round, as they are or as JSON escapes them; they are rare.
+const turning =
+  /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\\u(061c|200[ef]|202[a-e]|206[6-9])/i;
+
+const straightened = (key, value) => (typeof value === "string" ? straight(value) : value);
+
+/** The graph in a file's text. Throws an Error that says why when it is none. */
+export function readGraph(text) {
+  const file = JSON.parse(text, turning.test(text) ? straightened : undefined);
+  if (file?.format !== "tapehead-graph/1") throw new Error("its format is not tapehead-graph/1");
+  const graph = {
+    nodes: file.nodes.map((node) => ({ recomputed: false, planned: false, ...node })),
+    values: file.values.map((value) => ({ ...value, producer: value.producer ?? -1 })),
+    storages: file.storages.map((storage) => ({ operation: "", ...storage })),
+    packings: file.packings ?? [],
+    saved: file.saved.map((slot) => ({ packing: -1, ...slot })),
+    steps: (file.steps ?? []).map((step) => ({ ...step, node: step.node ?? -1 })),
+    events: file.events ?? [],
+    liveBefore: file.live_before ?? 0,
+  };
+  checkIds(graph);
+  return graph;
+}
+
+/** "layers.0 softmax.y". */
+export function slotLabel(graph, slot) {
+  const node = graph.nodes[slot.node];
+  return `${place(node.operation, node.module)}.${slot.slot}`;
+}
+
+/**
+ * For each storage and packing the slots that keep it, in the order of graph.saved, those of
+ * recomputed nodes left out: what they save comes and goes within a rule.
+ */
+export class Keepers {
+  constructor(graph) {
+    this.ofStorage = graph.storages.map(() => []);
+    this.ofPacking = graph.packings.map(() => []);
+    graph.saved.forEach((slot, i) => {
+      if (graph.nodes[slot.node].recomputed) return;
+      if (slot.packing >= 0) this.ofPacking[slot.packing].push(i);
+      else this.ofStorage[graph.values[slot.value].storage].push(i);
+    });
+  }
+}
+
+/** Whether a storage lives without any slot: a parameter or an input. */
+export const existsAnyway = (storage) =>
+  storage.category === "parameter" || storage.category === "input";
+
+/** Bytes that the slots keep: of activations, and of all. */
+export function savedBytes(graph, keepers = new Keepers(graph)) {
+  let activations = 0, all = 0;
+  keepers.ofStorage.forEach((slots, id) => {
+    if (slots.length === 0) return;
+    const storage = graph.storages[id];
+    all += storage.bytes;
+    if (!existsAnyway(storage)) activations += storage.bytes;
+  });
+  keepers.ofPacking.forEach((slots, id) => {
+    if (slots.length === 0) return;
+    all += graph.packings[id].bytes;
+    activations += graph.packings[id].bytes;
+  });
+  return { activations, all };
+}
+
+/** Floating-point operations of every node, recomputed ones too. */
+export const allFlops = (graph) => graph.nodes.reduce((sum, node) => sum + node.flops, 0);
+
+/** Why each storage exists, in one line. */
+export function reasons(graph) {
+  const why = graph.storages.map(() => []);
+  const made = graph.storages.map(() => "");
+  for (const slot of graph.saved)
+    why[graph.values[slot.value].storage].push(`${slotLabel(graph, slot)}: ${slot.reason}`);
+  for (const value of graph.values)
+    if (value.name && value.offset === 0) made[value.storage] = value.name;
+  for (const event of graph.events) {
+    if (!event.birth || made[event.storage]) continue;
+    const step = graph.steps[event.step];
+    made[event.storage] = `made by ${graph.storages[event.storage].operation} in ${step.phase} ` +
+      `of ${place(step.operation, step.module)}`;
+  }
+  return why.map((list, id) => (list.length > 0 ? list.join("; ") : made[id]));
+}
+
+/** "dim -1", "value \"-inf\"": the name and the value as JSON. */
+export function describeAttribute({ name, type, value }) {
+  if (type === "float" && typeof value === "number" && Number.isInteger(value) &&
+      Math.abs(value) < 1e16)
+    return `${name} ${value.toFixed(1)}`;
+  return `${name} ${JSON.stringify(value)}`;
+}

@@ -1,0 +1,189 @@
+// Reads the data of the page and puts the panels together.
+import { advicePanel, changeText } from "./advice_panel.js";
+import { changePanel } from "./change_panel.js";
+import { detailsPanel } from "./details_panel.js";
+import { h, link } from "./dom.js";
+import { figuresPanel } from "./figures_panel.js";
+import { formatCount, straight } from "./format.js";
+import { readGraph } from "./graph.js";
+import { listenToKeys } from "./keyboard.js";
+import { makeModel } from "./model.js";
+import { folded } from "./module_tree.js";
+import { modulesPanel } from "./modules_panel.js";
+import { savedPanel } from "./saved_panel.js";
+import { parseSizes } from "./sizes.js";
+import { State } from "./state.js";
+import { tapePanel } from "./tape_panel.js";
+import { timelinePanel } from "./timeline_panel.js";
+import { changed } from "./whatif.js";
+
+const data = (id) => document.getElementById(id)?.textContent;
+
+const sizesText = (sizes) =>
+  Object.entries(sizes).map(([name, size]) => `${name}=${size}`).join(" ");
+
+// What every panel is given: the graph's model, what it is compared with, and the state. A panel
+// has an element, a list `uses` of the parts of the state that it shows, and update().
+class App {
+  constructor() {
+    this.about = JSON.parse(data("about"));
+    this.attention = JSON.parse(data("attention") ?? "null");
+    this.model = makeModel(readGraph(data("graph")));
+    const second = data("other");
+    this.second = second ? makeModel(readGraph(second)) : null;
+    this.problem = "";
+    this.changeEntries = [];
+    this.shown = new Map();
+    this.unread = new Set(this.about.findings.filter(({ rule }) => rule === "unread")
+      .map(({ slot }) => this.keyOfSlot(slot)));
+    this.backwardNodes = new Set(this.model.graph.steps.filter(({ phase }) => phase === "backward")
+      .map(({ node }) => node));
+    this.state = new State({ sizes: sizesText(this.about.sizes) }, () => this.update());
+    this.compare();
+  }
+
+  start() {
+    const body = document.getElementById("page");
+    this.panels = [figuresPanel, timelinePanel, advicePanel, changePanel, modulesPanel, savedPanel,
+      tapePanel, detailsPanel].map((make) => make(this));
+    const [...elements] = this.panels.map(({ element }) => element);
+    const details = elements.pop();
+    body.replaceChildren(this.header(), h("main", {}, elements), details);
+    listenToKeys(this);
+    // Drawings take their colours when they are drawn.
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.shown.clear();
+      this.update();
+    });
+    this.listenToFiles();
+    this.update();
+    document.documentElement.dataset.ready = "yes";
+    performance.mark("ready");
+  }
+
+  header() {
+    const title = straight(this.about.title);
+    document.title = `${title || "Tape"} - tape viewer`;
+    this.strip = h("p", { id: "strip", role: "status" });
+    this.letterBox = h("input", { id: "sizes", type: "text", spellcheck: "false",
+      placeholder: "B=8 T=128",
+      on: { change: () => this.state.set({ sizes: this.letterBox.value }) } });
+    const jump = (id, text) => h("button", { type: "button", class: "link", on: { click: () =>
+      document.getElementById(id).scrollIntoView({ block: "start" }) } }, text);
+    return h("header", {}, h("h1", {}, title || "Tape"),
+      h("nav", { "aria-label": "Panels" }, jump("timeline", "live memory"),
+        jump("advice", "who, why, what to do"), jump("change", "what if"),
+        jump("modules", "modules"), jump("saved", "saved tensors"), jump("tape", "tape")),
+      h("span", { class: "space" }),
+      h("label", { class: "sizes" }, "letters for sizes ", this.letterBox), this.strip);
+  }
+
+  // What is compared, in sight wherever the page stands.
+  showStrip() {
+    const { changes } = this.state.value, { model, other } = this;
+    this.strip.hidden = other === null;
+    if (other === null) return;
+    const figure = (name, key) => (other.summary[key] === undefined ? "" : ` ${name} ` +
+      `${formatCount(model.summary[key])} → ${formatCount(other.summary[key])} bytes.`);
+    this.strip.replaceChildren(h("strong", {}, changes.length > 0
+      ? `What if: ${changes.map(changeText).join(", ")}.` : "Two graphs, before and after."),
+    figure("Saved", "saved_activation_bytes"), figure("Peak", "peak_bytes"), " ",
+    changes.length > 0 ? link("take back", () => this.state.set({ changes: [] })) : "");
+  }
+
+  // ---- what is compared ----
+
+  compare() {
+    const { changes } = this.state.value;
+    const key = JSON.stringify(changes);
+    if (key === this.comparedChanges && this.comparedSecond === this.second) return;
+    this.comparedChanges = key;
+    this.comparedSecond = this.second;
+    this.problem = "";
+    this.other = this.second;
+    this.otherName = "after";
+    if (changes.length === 0) return;
+    try {
+      this.other = makeModel(changed(this.model.graph, changes));
+      this.otherName = "then";
+    } catch (error) {
+      this.problem = `This change cannot be made: ${error.message}`;
+    }
+  }
+
+  async openOther(file) {
+    try {
+      this.second = makeModel(readGraph(await file.text()));
+      this.state.set({ changes: [] });
+    } catch (error) {
+      this.problem = `${file.name} cannot be compared: ${error.message}`;
+      this.update();
+    }
+  }
+
+  listenToFiles() {
+    addEventListener("dragover", (event) => event.preventDefault());
+    addEventListener("drop", (event) => {
+      event.preventDefault();
+      if (event.dataTransfer.files[0]) this.openOther(event.dataTransfer.files[0]);
+    });
+  }
+
+  // ---- what panels ask ----
+
+  select(key) { this.state.set({ select: key }); }
+
+  keyOfSlot(index) {
+    const slot = this.model.graph.saved[index];
+    return slot.packing >= 0 ? `packing:${slot.packing}`
+      : `storage:${this.model.graph.values[slot.value].storage}`;
+  }
+
+  /** A module, or several folded together, by the path of its row. */
+  findModule(path) {
+    const known = this.model.byPath.get(path);
+    if (known) return known;
+    const find = (module) => (module.path === path ? module
+      : module.children.map(find).find(Boolean));
+    return find(folded(this.model.tree, new Set(this.state.value.unfolded)));
+  }
+
+  /** Opens the modules above a path on the tape, and shows it. */
+  openOnTape(path) {
+    const names = path.split(".");
+    const above = names.slice(1).map((_, i) => names.slice(0, i + 1).join("."));
+    this.state.set({ tape: [...new Set([...this.state.value.tape, ...above])] });
+    document.getElementById("tape").scrollIntoView({ block: "start" });
+  }
+
+  update() {
+    this.compare();
+    const { sizes } = this.state.value;
+    if (sizes !== this.sizesText) {
+      this.sizesText = sizes;
+      this.letters = parseSizes(sizes);
+      if (this.letterBox) this.letterBox.value = sizes;
+    }
+    if (!this.panels) return;
+    this.showStrip();
+    for (const panel of this.panels) this.updatePanel(panel);
+  }
+
+  // A panel is drawn anew when something that it shows has changed.
+  updatePanel(panel) {
+    const shown = [this.other, this.problem, this.letters,
+      ...panel.uses.map((name) => this.state.value[name])];
+    const before = this.shown.get(panel);
+    if (before && shown.every((value, i) => value === before[i])) return;
+    this.shown.set(panel, shown);
+    panel.update();
+  }
+}
+
+try {
+  new App().start();
+} catch (error) {
+  document.getElementById("page").replaceChildren(h("p", { class: "problem", role: "alert" },
+    `The page cannot show its graph: ${error.message}`));
+  throw error;
+}

@@ -1,0 +1,241 @@
+// The modules as a tree of sums, down to their operations.
+import { starred } from "./advice.js";
+import { bar } from "./advice_panel.js";
+import { h, panel } from "./dom.js";
+import { existsAnyway } from "./graph.js";
+import { formatBytes, formatChange, formatCount, formatShare } from "./format.js";
+import { folded } from "./module_tree.js";
+import { findRegions } from "./regions.js";
+import { Table } from "./table.js";
+
+// ---- what-if -----------------------------------------------------------------------------------
+
+/** The patterns that match these modules and no others: one, where there is one. */
+export function patternsOf(graph, paths) {
+  if (paths.length === 1) return paths;
+  const pattern = starred(paths[0]);
+  try {
+    const found = new Set(findRegions(graph, pattern).map((region) => region.path));
+    if (found.size === paths.length && paths.every((path) => found.has(path))) return [pattern];
+  } catch {
+    // No module matches: then each is named.
+  }
+  return paths;
+}
+
+/** A box that makes the changes, or takes them back. */
+export function changeBox(app, kind, patterns, label) {
+  const { changes } = app.state.value;
+  const has = (pattern) => changes.some((one) => one.kind === kind && one.pattern === pattern);
+  const checked = patterns.every(has);
+  const toggle = () => {
+    const rest = changes.filter((one) => one.kind !== kind || !patterns.includes(one.pattern));
+    app.state.set({ changes: checked ? rest
+      : [...rest, ...patterns.map((pattern) => ({ kind, pattern }))] });
+  };
+  const box = h("input", { type: "checkbox", "aria-label": label, title: label,
+    on: { change: toggle } });
+  box.checked = checked;
+  return box;
+}
+
+// ---- rows --------------------------------------------------------------------------------------
+
+// What one operation of each module of a row keeps: alone, and together with others.
+function operationRow(model, nodes, depth) {
+  const { graph, keepers } = model;
+  const row = { kind: "node", key: `node:${nodes[0]}`, depth, operations: nodes.length,
+    name: graph.nodes[nodes[0]].operation, repeats: nodes.length, activations: 0, shared: 0,
+    others: 0, highest: 0 };
+  for (const node of nodes) {
+    const storages = new Set(model.slotsOfNode[node].filter((slot) => slot.packing < 0)
+      .map((slot) => graph.values[slot.value].storage));
+    for (const id of storages) {
+      const alone = keepers.ofStorage[id].every((slot) => graph.saved[slot].node === node);
+      const sum = existsAnyway(graph.storages[id]) ? "others" : alone ? "activations" : "shared";
+      row[sum] += graph.storages[id].bytes;
+    }
+  }
+  return row;
+}
+
+const hasSameSums = (a, b) => a.operations === b.operations && a.activations === b.activations &&
+  a.others === b.others && a.flops === b.flops;
+
+class Rows {
+  constructor(app) {
+    this.app = app;
+    this.model = app.model;
+    this.rows = [];
+    const { toggled, unfolded } = app.state.value;
+    this.toggled = new Set(toggled);
+    const tree = folded(this.model.tree, new Set(unfolded));
+    this.outside(tree);
+    this.children(tree, 0);
+  }
+
+  // Two levels are open until the user says otherwise; operations are asked for.
+  isOpen(module, depth) {
+    return (module.children.length > 0 && depth < 2) !== this.toggled.has(module.path);
+  }
+
+  outside(tree) {
+    const left = (sum) => tree.children.reduce((rest, child) => rest - child[sum], tree[sum]);
+    const own = { ...tree, kind: "module", name: "(outside modules)", path: "", children: [],
+      operations: left("operations"), activations: left("activations"), others: left("others"),
+      flops: left("flops") };
+    if (own.operations + own.activations + own.others === 0) return;
+    own.key = "module:";
+    own.depth = 0;
+    own.isOpen = this.toggled.has("");
+    own.canOpen = own.nodes.length > 0;
+    this.rows.push(own);
+    if (own.isOpen) this.nodes(own, 1);
+  }
+
+  children(module, depth) {
+    const children = [...module.children].sort(orderOf(this.app.state.value.modules));
+    for (const child of children) this.module(child, "", depth);
+  }
+
+  // A module that adds nothing to its only child shares that child's line.
+  module(module, prefix, depth) {
+    const name = prefix + module.name, [only] = module.children;
+    if (module.repeats === 1 && module.children.length === 1 && hasSameSums(module, only)) {
+      this.module(only, `${name}.`, depth);
+      return;
+    }
+    const isOpen = this.isOpen(module, depth);
+    this.rows.push({ ...module, kind: "module", key: `module:${module.path}`, name, depth, isOpen,
+      canOpen: module.children.length + module.nodes.length > 0 });
+    if (!isOpen) return;
+    this.children(module, depth + 1);
+    this.nodes(module, depth + 1);
+  }
+
+  nodes(module, depth) {
+    const copies = module.paths.length, count = module.nodes.length / copies;
+    for (let i = 0; i < count; ++i) {
+      const alike = module.nodes.filter((_, k) => k % count === i);
+      this.rows.push(operationRow(this.model, alike, depth));
+    }
+  }
+}
+
+function orderOf(order) {
+  if (order === "") return () => 0;
+  const key = order.replace(/^-/, ""), sign = order.startsWith("-") ? -1 : 1;
+  return (a, b) => sign * (key === "name" ? a.path.localeCompare(b.path, "en") : a[key] - b[key]);
+}
+
+// ---- the panel ---------------------------------------------------------------------------------
+
+class ModulesPanel {
+  constructor(app) {
+    this.app = app;
+    this.uses = ["toggled", "unfolded", "modules", "changes", "select"];
+    this.table = new Table({ label: "Modules", columns: [], key: (row) => row.key, tallest: 16,
+      open: (row) => app.select(row.key),
+      sort: (key) => app.state.set({ modules: key === app.state.value.modules ? "" : key }) });
+    this.element = panel("modules", "Modules", "A row counts the module and all below it; what " +
+      "several modules keep counts in the module that encloses them, and is \"shared\" below " +
+      "it. Modules that are alike but for their number stand as one row with the sum; \"live at " +
+      "most\" is the most memory that was live while one of them ran, forward or backward.",
+    this.table.element);
+  }
+
+  nameCell(row) {
+    const cell = h("span", { class: "name" });
+    cell.style.paddingLeft = `${16 * Math.min(row.depth, 8)}px`;
+    if (row.canOpen) cell.append(h("button", { type: "button", class: "fold",
+      "aria-label": `${row.isOpen ? "fold" : "unfold"} ${row.name}`, "aria-expanded": row.isOpen,
+      on: { click: () => this.app.state.toggle("toggled", row.path) } },
+    row.isOpen ? "▾" : "▸"));
+    cell.append(h("span", { class: row.kind === "node" ? "operation" : "" }, row.name));
+    if (row.repeats > 1) cell.append(row.kind === "node" ? ` × ${row.repeats}`
+      : h("button", { type: "button", class: "repeats", title: "show them one by one",
+        on: { click: () => this.app.state.toggle("unfolded", row.path) } }, `× ${row.repeats}`));
+    if (row.run) cell.append(h("button", { type: "button", class: "repeats",
+      title: "fold them again",
+      on: { click: () => this.app.state.toggle("unfolded", row.run) } }, "fold"));
+    return cell;
+  }
+
+  // Of the same modules in the other graph.
+  then(row, sum) {
+    if (row.path === "" && row.paths[0] === "") {
+      const { tree } = this.app.other;
+      return tree.children.reduce((rest, child) => rest - child[sum], tree[sum]);
+    }
+    return row.paths.reduce((total, path) => total + (this.others.get(path)?.[sum] ?? 0), 0);
+  }
+
+  columns() {
+    const { app } = this;
+    const total = app.model.summary.saved_activation_bytes;
+    const right = (key, title, width, cell, sortable = true) =>
+      ({ key, title, width, cell, right: true, sortable });
+    const list = [
+      { key: "name", title: "module", width: "minmax(160px, 1.8fr)", sortable: true,
+        cell: (row) => this.nameCell(row) },
+      right("operations", "ops", "38px", (row) => formatCount(row.operations)),
+      right("activations", "saved activations", "minmax(150px, 1fr)", (row) =>
+        formatBytes(row.activations)),
+      { key: "share", title: "share", width: "94px", cell: (row) => h("span", { class: "share" },
+        bar(row.activations, total), h("span", {}, formatShare(row.activations, total))) }];
+    if (app.other) list.push(
+      right("then", app.otherName, "minmax(110px, 0.7fr)", (row) => (row.kind === "node" ? ""
+        : formatCount(this.then(row, "activations"))), false),
+      right("delta", "difference", "minmax(90px, 0.7fr)", (row) => this.difference(row), false));
+    else list.push(
+      right("shared", "shared", "minmax(66px, 0.6fr)", (row) => formatCount(row.shared)),
+      right("others", "parameters, inputs", "minmax(78px, 0.6fr)", (row) =>
+        formatCount(row.others)),
+      right("highest", "live at most", "minmax(80px, 0.6fr)", (row) => (row.kind === "node" ||
+        row.highest === 0 ? "" : formatCount(row.highest))));
+    list.push({ key: "checkpoint", title: "checkpoint", width: "76px", cell: (row) =>
+      (row.kind === "node" || row.path === "" ? "" : changeBox(app, "checkpoint",
+        patternsOf(app.model.graph, row.paths), `checkpoint ${row.path}`)) });
+    return list;
+  }
+
+  difference(row) {
+    if (row.kind === "node") return "";
+    const change = this.then(row, "activations") - row.activations;
+    return h("span", { class: change < 0 ? "less" : change > 0 ? "more" : "" },
+      change === 0 ? "same" : formatChange(change));
+  }
+
+  // Modules that only the other graph has.
+  added(rows) {
+    const known = this.app.model.byPath;
+    const list = [];
+    for (const [path, module] of this.others)
+      if (path !== "" && !known.has(path) && known.has(module.parent?.path))
+        list.push({ ...module, kind: "module", key: `module:${path}`, name: path, depth: 0,
+          operations: 0, activations: 0, shared: 0, others: 0, highest: 0, mark: "added",
+          canOpen: false, paths: [path], path: "" });
+    return [...rows, ...list];
+  }
+
+  marked(row) {
+    if (row.kind === "node") return row;
+    const found = row.paths.some((path) => this.others.has(path));
+    const same = this.then(row, "activations") === row.activations &&
+      this.then(row, "operations") === row.operations;
+    return same ? row : { ...row, mark: found ? "changed" : "removed" };
+  }
+
+  update() {
+    const { app } = this;
+    let { rows } = new Rows(app);
+    if (app.other) {
+      this.others = app.other.byPath;
+      rows = this.added(rows.map((row) => this.marked(row)));
+    }
+    this.table.show(rows, { columns: this.columns(), order: app.state.value.modules,
+      selected: app.state.value.select });
+  }
+}
+
+export const modulesPanel = (app) => new ModulesPanel(app);

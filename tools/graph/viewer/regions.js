@@ -1,0 +1,69 @@
+// Runs of operations of one module, which what-if questions change together.
+import { splitPath } from "./module_tree.js";
+
+/** Whether the whole name matches, * and ? being wildcards. */
+export function matchesWhole(pattern, name) {
+  let p = 0, n = 0, star = -1, starEnd = 0;
+  while (n < name.length) {
+    if (pattern[p] === "*") {
+      star = p++;
+      starEnd = n;
+    } else if (p < pattern.length && (pattern[p] === "?" || pattern[p] === name[n])) {
+      ++p;
+      ++n;
+    } else if (star < 0) {
+      return false;
+    } else {
+      p = star + 1;
+      n = ++starEnd;
+    }
+  }
+  while (pattern[p] === "*") ++p;
+  return p === pattern.length;
+}
+
+// The shortest part of the path, from its start to the end of a name, that matches; else empty.
+function matchingPart(pattern, path) {
+  let part = "";
+  for (const name of splitPath(path)) {
+    part = part ? `${part}.${name}` : name;
+    if (matchesWhole(pattern, part)) return part;
+  }
+  return "";
+}
+
+/**
+ * The regions {path, first, last} of the modules that the pattern matches, in order. Throws an
+ * Error when there is none.
+ */
+export function findRegions(graph, pattern) {
+  const regions = [], known = new Map();
+  graph.nodes.forEach((node, id) => {
+    if (node.recomputed) return;
+    if (!known.has(node.module)) known.set(node.module, matchingPart(pattern, node.module));
+    const path = known.get(node.module);
+    if (path === "") return;
+    const last = regions[regions.length - 1];
+    if (last && last.last === id - 1 && last.path === path) last.last = id;
+    else regions.push({ path, first: id, last: id });
+  });
+  if (regions.length === 0) throw new Error(`no module matches "${pattern}"`);
+  return regions;
+}
+
+/** Which operations read each value and each storage: the last, and how many reads. */
+export class Readers {
+  constructor(graph) {
+    this.lastOfValue = graph.values.map(() => -1);
+    this.countOfValue = graph.values.map(() => 0);
+    this.lastOfStorage = graph.storages.map(() => -1);
+    graph.nodes.forEach((node, id) => {
+      if (node.recomputed) return;
+      for (const input of node.inputs) {
+        this.lastOfValue[input] = id;
+        ++this.countOfValue[input];
+        this.lastOfStorage[graph.values[input].storage] = id;
+      }
+    });
+  }
+}

@@ -1,0 +1,177 @@
+// Every tensor that the backward pass keeps: by whom, and why.
+import { changeBox } from "./modules_panel.js";
+import { copyText, h, panel } from "./dom.js";
+import { describe, formatBytes, formatCount, formatUnits, place, plural, words } from "./format.js";
+import { slotLabel } from "./graph.js";
+import { bytesInLetters, shapeInLetters } from "./sizes.js";
+import { Table } from "./table.js";
+
+const filters = [
+  { name: "two-equal", label: "two equal dims", keeps: (row) => row.twoEqual },
+  { name: "shared", label: "shared by several", keeps: (row) => row.shared },
+  { name: "pins", label: "shows a part of larger memory", keeps: (row) => row.pins },
+  { name: "unread", label: "read by no wanted gradient", keeps: (row, app) =>
+    app.unread.has(row.key) },
+  { name: "activations", label: "activations only", keeps: (row) => !row.anyway },
+];
+
+// The pattern as it was typed, or, when it is no regular expression, as plain text.
+function matcher(query) {
+  if (query === "") return () => true;
+  try {
+    const expression = new RegExp(query, "i");
+    return (text) => expression.test(text);
+  } catch {
+    const plain = query.toLowerCase();
+    return (text) => text.toLowerCase().includes(plain);
+  }
+}
+
+const orders = {
+  bytes: (a, b) => a.bytes - b.bytes,
+  made: (a, b) => a.what.localeCompare(b.what, "en"),
+  shape: (a, b) => a.value.shape.length - b.value.shape.length ||
+    a.needed - b.needed,
+  savers: (a, b) => a.savers[0].localeCompare(b.savers[0], "en"),
+  why: (a, b) => a.why.localeCompare(b.why, "en"),
+  freed: (a, b) => a.freed - b.freed,
+};
+
+function sorted(rows, order) {
+  const by = orders[order.replace(/^-/, "")] ?? orders.bytes;
+  const sign = order.startsWith("-") ? -1 : 1;
+  return [...rows].sort((a, b) => sign * by(a, b));
+}
+
+// The rows that the filters let through, in their order.
+function chosenRows(app) {
+  const { query, only, sort } = app.state.value;
+  const matches = matcher(query);
+  const wanted = filters.filter(({ name }) => only.includes(name));
+  return sorted(app.model.kept.filter((row) => matches(row.text) &&
+    wanted.every((filter) => filter.keeps(row, app))), sort);
+}
+
+// ---- copies ------------------------------------------------------------------------------------
+
+const records = (app, rows) => rows.map((row) => ({
+  bytes: row.bytes, category: row.category, dtype: row.value.dtype,
+  savers: row.slots.map((slot) => slotLabel(app.model.graph, app.model.graph.saved[slot])),
+  made_by: row.made, name: row.value.name, reason: row.why, shape: row.value.shape,
+  freed_in_step: row.freed < 0 ? null : row.freed }));
+
+const csvCell = (cell) => {
+  const text = Array.isArray(cell) ? cell.join(" ") : String(cell ?? "");
+  // What a spreadsheet would run as a formula becomes text.
+  const inert = /^[=+\-@\t\r]/.test(text) && !/^-?[0-9.]+$/.test(text) ? `'${text}` : text;
+  return `"${inert.replaceAll('"', '""')}"`;
+};
+
+// The rows as comma-separated values, with a head.
+function csv(app, rows) {
+  const all = records(app, rows);
+  const names = ["bytes", "category", "dtype", "shape", "name", "made_by", "savers", "reason",
+    "freed_in_step"];
+  return [names.join(","), ...all.map((record) =>
+    names.map((name) => csvCell(record[name])).join(","))].join("\n") + "\n";
+}
+
+// ---- the panel ---------------------------------------------------------------------------------
+
+const lines = (first, second) => [h("div", {}, first), h("div", { class: "second" }, second)];
+
+class SavedPanel {
+  constructor(app) {
+    this.app = app;
+    this.uses = ["query", "only", "sort", "changes", "select"];
+    this.search = h("input", { id: "search", type: "search", spellcheck: "false",
+      placeholder: "search names, operations, modules, reasons (regular expression)",
+      "aria-label": "Search saved tensors", on: {
+        input: () => app.state.set({ query: this.search.value }) } });
+    this.boxes = filters.map(({ name, label }) => {
+      const box = h("input", { type: "checkbox", "data-filter": name,
+        on: { change: () => app.state.toggle("only", name) } });
+      return { name, box, element: h("label", {}, box, ` ${label}`) };
+    });
+    this.sum = h("p", { id: "saved-sum", class: "about number" });
+    this.table = new Table({ label: "Saved tensors", columns: this.columns(), key: (row) => row.key,
+      open: (row) => app.select(row.key), tallest: 11, height: 44,
+      empty: "no saved tensor is like that", sort: (key) => app.state.set({ sort: key }) });
+    this.element = panel("saved", "Saved tensors", "One row for each piece of memory that the " +
+      "backward pass keeps: which operations keep it, and which gradient reads it.",
+    h("div", { class: "line" }, this.search, this.boxes.map(({ element }) => element),
+      this.copyButton("copy as CSV", (rows) => csv(app, rows)),
+      this.copyButton("copy as JSON", (rows) => JSON.stringify(records(app, rows), null, 1))),
+    this.sum, this.table.element);
+  }
+
+  copyButton(label, text) {
+    return h("button", { type: "button", class: "small", on: { click: (event) =>
+      copyText(text(chosenRows(this.app)), event.currentTarget) } }, label);
+  }
+
+  columns() {
+    const { app } = this;
+    return [
+      { key: "savers", title: "kept by", width: "minmax(150px, 1.3fr)", sortable: true,
+        cell: (row) => lines(row.savers[0].slice(row.modules[0].length).trim() +
+          (row.slots.length > 1 ? ` and ${formatCount(row.slots.length - 1)} more` : ""),
+        row.modules[0] || "outside modules") },
+      { key: "made", title: "tensor", width: "minmax(110px, 1fr)", sortable: true,
+        cell: (row) => (row.value.name ? lines(row.value.name, words(row.category))
+          : lines(row.madeBy.operation, row.madeBy.module)) },
+      { key: "shape", title: "shape", width: "minmax(116px, 0.8fr)", sortable: true,
+        cell: (row) => lines(describe(row.value), shapeInLetters(row.value.shape, app.letters) ||
+          words(row.category)) },
+      { key: "bytes", title: "bytes", width: "minmax(84px, 0.6fr)", right: true, sortable: true,
+        cell: (row) => lines(formatCount(row.bytes), row.pins
+          ? `shows ${formatCount(row.needed)}` : formatUnits(row.bytes)) },
+      { key: "why", title: "why", width: "minmax(140px, 1.8fr)", sortable: true,
+        cell: (row) => h("div", { class: "two-lines" }, row.why) },
+      { key: "freed", title: "freed", width: "64px", sortable: true, right: true,
+        cell: (row) => (row.freed < 0 ? "not seen" : `step ${formatCount(row.freed)}`) },
+      { key: "again", title: "make again", width: "52px", cell: (row) => this.again(row) },
+    ];
+  }
+
+  again(row) {
+    const { graph } = this.app.model;
+    if (row.packing >= 0 || row.slots.some((slot) =>
+      graph.values[graph.saved[slot].value].producer < 0))
+      return "";
+    const labels = [...new Set(row.slots.map((slot) => slotLabel(graph, graph.saved[slot])))];
+    return changeBox(this.app, "recompute", labels, `make again: ${labels.join(", ")}`);
+  }
+
+  update() {
+    const { app } = this;
+    const { query, only, sort, select } = app.state.value;
+    if (this.search.value !== query) this.search.value = query;
+    for (const { name, box } of this.boxes) box.checked = only.includes(name);
+    const rows = chosenRows(app);
+    const bytes = rows.reduce((sum, row) => sum + row.bytes, 0);
+    this.sum.textContent = `${plural(rows.length, "tensor")} of ` +
+      `${formatCount(app.model.kept.length)}: ${formatBytes(bytes)} bytes`;
+    this.table.show(rows.map((row) => ({ ...row, mark: row.anyway ? "anyway" : "" })),
+      { order: sort, selected: select });
+    if (select !== this.revealed && rows.some((row) => row.key === select)) {
+      this.revealed = select;
+      this.table.reveal(select);
+    }
+  }
+}
+
+export const savedPanel = (app) => new SavedPanel(app);
+
+/** Facts on kept memory that the details show too. */
+export function keptFacts(app, row) {
+  const { graph } = app.model;
+  const savers = row.slots.map((slot) => {
+    const { node, reason } = graph.saved[slot];
+    return { node, reason, label: slotLabel(graph, graph.saved[slot]) };
+  });
+  return { savers, formula: bytesInLetters(row.value, row.bytes, app.letters),
+    category: words(row.category), made: row.value.producer >= 0
+      ? place(graph.nodes[row.value.producer].operation, graph.nodes[row.value.producer].module)
+      : "" };
+}

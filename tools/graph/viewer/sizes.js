@@ -1,0 +1,86 @@
+// Letters for sizes: shapes and bytes written in them.
+import { elementBytes, elements } from "./graph.js";
+import { formatCount } from "./format.js";
+
+/** "B=8 T=128" as a list of {name, size}; what is no such pair is left out. */
+export function parseSizes(text) {
+  return [...text.matchAll(/([A-Za-z_]+)\s*[=:]\s*([0-9]+)/g)]
+    .map(([, name, size]) => ({ name, size: Number(size) })).filter(({ size }) => size > 1);
+}
+
+// A size as a number times letters. Where several letters have the size all are named; a product, a
+// multiple or a quotient is taken only when it is the only one, for a guess would mislead.
+function factors(size, sizes) {
+  const same = sizes.filter((letter) => letter.size === size);
+  if (same.length > 0) return { factor: 1, names: [same.map(({ name }) => name).join("|")] };
+  const found = [];
+  sizes.forEach((a, i) => {
+    if (size % a.size === 0 && size / a.size <= 8)
+      found.push({ factor: size / a.size, names: [a.name] });
+    sizes.forEach((b, k) => {
+      if (k > i && a.size * b.size === size) found.push({ factor: 1, names: [a.name, b.name] });
+      if (a.size === size * b.size) found.push({ factor: 1, names: [`${a.name}/${b.name}`] });
+    });
+  });
+  return found.length === 1 ? found[0] : { factor: size, names: [] };
+}
+
+const product = ({ factor, names }) =>
+  [...(factor === 1 && names.length > 0 ? [] : [String(factor)]), ...names].join("*");
+
+/** "(B, T, 3*d)"; "" without letters. */
+export const shapeInLetters = (shape, sizes) => (sizes.length === 0 ? ""
+  : `(${shape.map((dim) => (dim === 1 ? "1" : product(factors(dim, sizes)))).join(", ")})`);
+
+// Bytes of a storage that the value fills, as a factor and letters; null when it does not.
+function monomial(value, bytes, sizes) {
+  const size = elementBytes(value.dtype);
+  if (elements(value.shape) * size !== bytes) return null;
+  const parts = value.shape.map((dim) => factors(dim, sizes));
+  const names = parts.flatMap((part) => part.names);
+  return { factor: parts.reduce((all, part) => all * part.factor, size), names };
+}
+
+// Each quotient and its divisor make one letter: d/h times h is d.
+function cancelled(names) {
+  const rest = [...names];
+  for (const quotient of names.filter((name) => name.includes("/"))) {
+    const [letter, divisor] = quotient.split("/");
+    if (!rest.includes(divisor)) continue;
+    rest.splice(rest.indexOf(divisor), 1);
+    rest[rest.indexOf(quotient)] = letter;
+  }
+  return rest.sort();
+}
+
+function power(names) {
+  const counts = new Map();
+  for (const name of cancelled(names)) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].map(([name, count]) => (count > 1 ? `${name}^${count}` : name)).join("*");
+}
+
+function term({ factor, key }) {
+  if (key === "") return formatCount(factor);
+  return factor === 1 ? key : `${factor}*${key}`;
+}
+
+/** "4*B*T*d" for what keeps these bytes; "" where letters do not tell. */
+export function bytesInLetters(value, bytes, sizes) {
+  const found = sizes.length > 0 && monomial(value, bytes, sizes);
+  return found ? term({ factor: found.factor, key: power(found.names) }) : "";
+}
+
+/** The sum over rows {value, bytes}, the largest term first; "" without letters. */
+export function sumInLetters(rows, sizes) {
+  if (sizes.length === 0) return "";
+  const terms = new Map();
+  for (const { value, bytes } of rows) {
+    const found = monomial(value, bytes, sizes) ?? { factor: bytes, names: [] };
+    const key = power(found.names);
+    const sum = terms.get(key) ?? { factor: 0, bytes: 0, key };
+    sum.factor += found.factor;
+    sum.bytes += bytes;
+    terms.set(key, sum);
+  }
+  return [...terms.values()].sort((a, b) => b.bytes - a.bytes).map(term).join(" + ");
+}

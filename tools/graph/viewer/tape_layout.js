@@ -1,0 +1,143 @@
+// The tape as rows: operations and folded modules in the order in which they ran, the storages that
+// are saved beside what made them, and who reads what.
+
+/** More rows than this are not drawn; the drawing says how many are left out. */
+export const mostRows = 240;
+
+class Layout {
+  constructor(model, open) {
+    this.model = model;
+    this.open = new Set(open);
+    // {kind: "node", "module" or "open", key, path, inside: open modules around it, name, nodes}
+    this.rows = [];
+    this.rowOfNode = [];
+    this.left = 0;   // rows that are not drawn
+  }
+
+  build() {
+    this.addRows();
+    this.left = Math.max(0, this.rows.length - mostRows);
+    this.rows.length = Math.min(this.rows.length, mostRows);
+    this.findStorages();
+    this.findReads();
+    return this;
+  }
+
+  // Nodes come in runs of one module. A run of a module that is not open is one row; one that is
+  // open begins with a row of its own.
+  addRows() {
+    const { nodes } = this.model.graph;
+    let before = [];
+    nodes.forEach((node, id) => {
+      if (node.recomputed) return;
+      const closed = this.closedAncestor(node.module);
+      const last = this.rows[this.rows.length - 1];
+      if (closed !== null && last?.path === closed && last.kind === "module") {
+        last.nodes.push(id);
+        this.rowOfNode[id] = this.rows.length - 1;
+        return;
+      }
+      const inside = this.openAncestors(node.module);
+      this.enter(inside, before);
+      before = inside;
+      this.rowOfNode[id] = this.rows.length;
+      const parent = inside[inside.length - 1] ?? "";
+      this.rows.push(closed === null
+        ? { kind: "node", key: `node:${id}`, path: null, inside, name: node.operation, nodes: [id] }
+        : { kind: "module", key: `module:${closed}`, path: closed, inside,
+          name: closed.slice(parent === "" ? 0 : parent.length + 1), nodes: [id] });
+    });
+  }
+
+  enter(inside, before) {
+    const same = inside.findIndex((path, i) => before[i] !== path);
+    if (same < 0) return;
+    inside.slice(same).forEach((path, i) => this.rows.push({ kind: "open", key: `module:${path}`,
+      path, inside: inside.slice(0, same + i), nodes: [],
+      name: path.slice(same + i === 0 ? 0 : inside[same + i - 1].length + 1) }));
+  }
+
+  openAncestors(path) {
+    const names = path.split(".");
+    return names.map((_, i) => names.slice(0, i + 1).join("."))
+      .filter((part) => this.open.has(part) && this.model.byPath.has(part) &&
+        this.closedAncestor(part) === null);
+  }
+
+  /** Open modules with their rows: {path, depth, from, to}. */
+  frames() {
+    const found = [];
+    this.rows.forEach((row, from) => {
+      if (row.kind !== "open") return;
+      let to = from;
+      while (this.rows[to + 1]?.inside.includes(row.path)) ++to;
+      found.push({ path: row.path, depth: row.inside.length, from, to });
+    });
+    return found;
+  }
+
+  // The outermost module on the path that is not open; null when all are.
+  closedAncestor(path) {
+    if (path === "") return null;
+    let at = 0;
+    while (at >= 0) {
+      at = path.indexOf(".", at + 1);
+      const part = at < 0 ? path : path.slice(0, at);
+      if (this.model.byPath.has(part) && !this.open.has(part)) return part;
+    }
+    return null;
+  }
+
+  // Each activation once, in the row of what made it or of the first that keeps it.
+  findStorages() {
+    this.storages = [];
+    const { graph } = this.model;
+    for (const kept of this.model.kept) {
+      if (kept.anyway) continue;
+      const savers = [...new Set(kept.slots.map((slot) =>
+        this.rowOfNode[graph.saved[slot].node]))].filter((row) => row < this.rows.length);
+      const producer = kept.value.producer;
+      const home = producer >= 0 ? this.rowOfNode[producer] : savers[0];
+      if (home === undefined || home >= this.rows.length || savers.length === 0) continue;
+      const slots = new Map();
+      for (const slot of kept.slots) {
+        const row = this.rowOfNode[graph.saved[slot].node];
+        if (row < this.rows.length) slots.set(row, [...(slots.get(row) ?? []),
+          graph.saved[slot].slot]);
+      }
+      this.storages.push({ kept, home, slots });
+    }
+  }
+
+  // Which rows read what which rows made; a read by the next row is a plain step down.
+  findReads() {
+    const { graph } = this.model;
+    const seen = new Set();
+    this.reads = [];
+    this.rows.forEach((row, to) => {
+      for (const node of row.nodes)
+        for (const input of graph.nodes[node].inputs) {
+          const { producer } = graph.values[input];
+          const from = producer < 0 ? undefined : this.rowOfNode[producer];
+          if (from === undefined || from >= to || seen.has(from * mostRows + to)) continue;
+          seen.add(from * mostRows + to);
+          this.reads.push({ from, to });
+        }
+    });
+    this.giveLanes(this.reads.filter(({ from, to }) => to > from + 1));
+  }
+
+  // Arcs that overlap run in different lanes.
+  giveLanes(arcs) {
+    const ends = [];
+    for (const arc of arcs.sort((a, b) => a.from - b.from || b.to - a.to)) {
+      let lane = ends.findIndex((end) => end <= arc.from);
+      if (lane < 0) lane = ends.length;
+      ends[lane] = arc.to;
+      arc.lane = lane;
+    }
+    this.lanes = ends.length;
+  }
+}
+
+export const layoutTape = (model, open) => new Layout(model, open).build();

@@ -1,0 +1,229 @@
+// What-if: modules run by nn::checkpoint. The twin of whatif_checkpoint.cpp; whatif.h tells every
+// edit, and both are held to the same figures.
+import { Keepers } from "./graph.js";
+import { holdGradients } from "./whatif_gradients.js";
+import { Readers, findRegions } from "./regions.js";
+import { Script, part } from "./script.js";
+
+class Region {
+  constructor(was, { path, first, last }, script) {
+    Object.assign(this, { was, path, first, last, result: -1, inputs: [], parameters: [],
+      f0: -1, f1: -1, b0: -1, b1: -1, born: new Set(), entering: new Set(), kept: new Map() });
+    this.findResult();
+    this.findWhatEnters();
+    this.findKept();
+    if (script.hasEvents) this.findSteps(script);
+    if (this.f0 >= 0) this.findBorn(script);
+  }
+
+  contains(node) { return this.first <= node && node <= this.last; }
+  isInBackward(step) { return this.b0 >= 0 && this.b0 <= step && step <= this.b1; }
+
+  findResult() {
+    for (let n = this.first; n <= this.last; ++n) {
+      const value = this.was.nodes[n].output;
+      const isReadOutside = this.was.readers.lastOfValue[value] > this.last;
+      if (!isReadOutside && (n < this.last || this.result >= 0)) continue;
+      if (this.result >= 0 && this.result !== value)
+        throw new Error(`${this.path} has several results; a checkpoint has one`);
+      this.result = value;
+    }
+  }
+
+  findWhatEnters() {
+    const seen = new Set();
+    for (let n = this.first; n <= this.last; ++n)
+      for (const input of this.was.nodes[n].inputs) {
+        const value = this.was.values[input];
+        if (this.contains(value.producer) || seen.has(input)) continue;
+        seen.add(input);
+        (value.leaf ? this.parameters : this.inputs).push(input);
+      }
+  }
+
+  // Storages that slots of the region keep, with the first node that does.
+  findKept() {
+    for (let n = this.first; n <= this.last; ++n)
+      for (const slot of this.was.slotsOfNode[n]) {
+        const storage = this.was.storage(slot.value);
+        if (slot.packing < 0 && !this.kept.has(storage)) this.kept.set(storage, n);
+      }
+  }
+
+  findSteps(script) {
+    for (let n = this.first; n <= this.last; ++n) {
+      const forward = script.forward[n], backward = script.backward[n];
+      if (forward >= 0) {
+        this.f0 = this.f0 < 0 ? forward : Math.min(this.f0, forward);
+        this.f1 = Math.max(this.f1, forward);
+      }
+      if (backward >= 0) {
+        this.b0 = this.b0 < 0 ? backward : Math.min(this.b0, backward);
+        this.b1 = Math.max(this.b1, backward);
+      }
+    }
+  }
+
+  // The first step also holds what happened since the operation before it: all that comes before
+  // the first birth of this operation's own.
+  eventsInside(script, step) {
+    const events = script.own[step];
+    if (step > this.f0) return events;
+    const begin = events.findIndex(({ storage, birth }) =>
+      birth && this.was.storages[storage].operation === this.was.steps[step].operation);
+    return begin < 0 ? [] : events.slice(begin);
+  }
+
+  findBorn(script) {
+    for (let step = this.f0; step <= this.f1; ++step)
+      for (const event of this.eventsInside(script, step))
+        if (event.birth) this.born.add(event.storage);
+    this.inputs = this.inputs.filter((value) =>
+      this.was.values[value].producer >= 0 || !this.born.has(this.was.storage(value)));
+    for (const value of [...this.inputs, ...this.parameters])
+      this.entering.add(this.was.storage(value));
+  }
+}
+
+class Checkpoint {
+  constructor(region, result, script) {
+    Object.assign(this, { region, was: region.was, result, script, node: result.nodes.length,
+      clones: new Map() });
+  }
+
+  apply() {
+    this.addOperation();
+    const { region, script } = this;
+    if (region.f0 < 0) return;
+    script.insertAfter(region.f1, { step: this.step("forward"), events: [] });
+    this.endFirstRun();
+    if (region.b0 < 0) return;
+    this.runAgain();
+    holdGradients(region, script);
+    script.insertAfter(region.b1, { step: this.step("backward"), events: [] });
+  }
+
+  // ---- operation and slots ----
+
+  addOperation() {
+    const { path, first, last, inputs, parameters, result } = this.region;
+    const read = [...inputs, ...parameters];
+    this.result.nodes.push({ operation: "checkpoint", module: path, inputs: read, output: result,
+      attributes: [{ name: "operations", type: "int", value: last - first + 1 }],
+      flops: 0, planned: false, recomputed: false });
+    read.forEach((value, i) => this.result.saved.push({ node: this.node, value, packing: -1,
+      slot: i < inputs.length ? "input" : "parameter", reason: "the function runs again",
+      for_inputs: read.map((_, k) => k) }));
+  }
+
+  step(phase) {
+    return { phase, operation: "checkpoint", module: this.region.path, node: this.node };
+  }
+
+  // ---- the first run: nothing is kept but what enters ----
+
+  endFirstRun() {
+    const { region, script } = this;
+    for (const storage of region.entering)
+      if (region.isInBackward(script.death[storage]))
+        script.die(storage, region.b1, part.after);
+    for (const storage of region.kept.keys())
+      if (region.isInBackward(script.death[storage]) && !region.entering.has(storage))
+        script.die(storage, ...this.endWithoutSlots(storage));
+  }
+
+  endWithoutSlots(storage) {
+    const { region, script, was } = this;
+    if (!region.born.has(storage)) return [script.own.length - 1, part.end];
+    const keeper = this.keeperOutside(storage);
+    if (keeper >= 0) return [keeper, part.end];
+    if (storage !== was.storage(region.result)) return [region.f1, part.after];
+    const reader = was.readers.lastOfStorage[storage];
+    return [Math.max(region.f1, reader < 0 ? -1 : script.forward[reader]), part.end];
+  }
+
+  // The backward step of the first operation after the region that keeps the storage, or -1.
+  keeperOutside(storage) {
+    for (const slot of this.was.keepers.ofStorage[storage]) {
+      const keeper = this.was.saved[slot].node;
+      if (keeper > this.region.last && this.script.backward[keeper] >= 0)
+        return this.script.backward[keeper];
+    }
+    return -1;
+  }
+
+  // ---- the second run, and the backward pass inside ----
+
+  runAgain() {
+    const { region, script, was, result } = this;
+    const copies = new Map();
+    for (let step = region.f0; step <= region.f1; ++step)
+      script.insertBefore(region.b0, this.runStepAgain(step, copies));
+    for (const [storage, copy] of copies) script.die(copy, ...this.endOfCopy(storage));
+    for (let step = region.b0; step <= region.b1; ++step) {
+      const { node } = was.steps[step];
+      if (region.contains(node)) result.steps[step] = { ...result.steps[step],
+        node: this.clone(node) };
+    }
+  }
+
+  runStepAgain(step, copies) {
+    const was = this.was.steps[step];
+    const again = { ...was, phase: "backward",
+      node: this.region.contains(was.node) ? this.clone(was.node) : was.node };
+    const events = [];
+    for (const { storage, birth } of this.region.eventsInside(this.script, step)) {
+      if (!this.region.born.has(storage)) continue;
+      if (birth) copies.set(storage, this.script.copy(storage));
+      events.push({ storage: copies.get(storage), birth });
+      if (!birth) copies.delete(storage);
+    }
+    return { step: again, events };
+  }
+
+  endOfCopy(storage) {
+    const { region, script, was } = this;
+    if (storage === was.storage(region.result)) return [region.b1, part.after];
+    if (!region.kept.has(storage)) return [region.b0, part.start];
+    for (let n = region.kept.get(storage); n <= region.last; ++n)
+      if (script.backward[n] >= 0) return [script.backward[n], part.end];
+    return [region.b1, part.after];
+  }
+
+  clone(node) {
+    if (!this.clones.has(node)) {
+      this.clones.set(node, this.result.nodes.length);
+      this.result.nodes.push({ ...this.was.nodes[node], recomputed: true });
+    }
+    return this.clones.get(node);
+  }
+}
+
+// What all regions ask of the graph as it was.
+function original(graph) {
+  const slotsOfNode = graph.nodes.map(() => []);
+  for (const slot of graph.saved) slotsOfNode[slot.node].push(slot);
+  return { ...graph, keepers: new Keepers(graph), readers: new Readers(graph), slotsOfNode,
+    storage: (value) => graph.values[value].storage };
+}
+
+/** A graph whose lists may be changed; the rows are those of `graph`. */
+export function copyOfLists(graph) {
+  const { nodes, values, storages, packings, saved, steps, events, liveBefore } = graph;
+  return { nodes: [...nodes], values: [...values], storages: [...storages], packings,
+    saved: [...saved], steps: [...steps], events, liveBefore };
+}
+
+/** Every region that the pattern matches as a checkpoint. Throws an Error that says why not. */
+export function checkpointed(graph, pattern) {
+  const regions = findRegions(graph, pattern);
+  const was = original(graph), result = copyOfLists(graph);
+  const script = new Script(result);
+  const inside = new Set();
+  for (const { first, last } of regions) for (let n = first; n <= last; ++n) inside.add(n);
+  result.saved = result.saved.filter((slot) => !inside.has(slot.node));
+  for (const region of regions)
+    new Checkpoint(new Region(was, region, script), result, script).apply();
+  if (script.hasEvents) script.finish();
+  return result;
+}

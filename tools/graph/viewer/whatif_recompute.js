@@ -1,0 +1,90 @@
+// What-if: saved slots made again where they are read. The twin of whatif_recompute.cpp; whatif.h
+// tells every edit.
+import { Keepers, slotLabel } from "./graph.js";
+import { Readers, matchesWhole } from "./regions.js";
+import { Script, part } from "./script.js";
+import { copyOfLists } from "./whatif_checkpoint.js";
+
+// Beyond this many operations that run again the answer is plain, and the graph too large to hold.
+const mostRuns = 1000000;
+
+class Recomputation {
+  constructor(was, result) {
+    Object.assign(this, { was, result, keepers: new Keepers(was), readers: new Readers(was),
+      script: new Script(result), chosen: new Set(), runs: 0 });
+  }
+
+  apply(pattern) {
+    this.choose(pattern);
+    for (const i of this.chosen) this.makeAgain(this.was.saved[i]);
+    if (this.script.hasEvents) for (const i of this.chosen) this.freeStorage(this.was.saved[i]);
+    this.result.saved = this.was.saved.filter((_, i) => !this.chosen.has(i));
+    if (this.script.hasEvents) this.script.finish();
+  }
+
+  storage(value) { return this.was.values[value].storage; }
+
+  choose(pattern) {
+    this.was.saved.forEach((slot, i) => {
+      if (this.was.nodes[slot.node].recomputed || slot.packing >= 0) return;
+      const label = slotLabel(this.was, slot);
+      if (!matchesWhole(pattern, label)) return;
+      if (this.was.values[slot.value].producer < 0)
+        throw new Error(`${label} is no result of an operation that could run again`);
+      this.chosen.add(i);
+    });
+    if (this.chosen.size === 0) throw new Error(`no saved slot matches "${pattern}"`);
+  }
+
+  // Whether the value can be had when the rule of `node` runs: slots of later operations are gone
+  // by then.
+  isThere(value, node) {
+    if (this.was.values[value].producer < 0) return true;
+    return this.keepers.ofStorage[this.storage(value)].some((slot) =>
+      !this.chosen.has(slot) && this.was.saved[slot].node <= node);
+  }
+
+  // The operations that must run again for the slot, and the storages that they fill.
+  makeAgain(slot) {
+    const nodes = new Set(), storages = new Set();
+    const wanted = [slot.value];
+    while (wanted.length > 0) {
+      const value = wanted.pop();
+      if (this.isThere(value, slot.node)) continue;
+      const { producer } = this.was.values[value];
+      if (nodes.has(producer)) continue;
+      nodes.add(producer);
+      storages.add(this.storage(value));
+      if (++this.runs > mostRuns)
+        throw new Error("more than 1,000,000 operations would run again");
+      wanted.push(...this.was.nodes[producer].inputs);
+    }
+    const inOrder = (set) => [...set].sort((a, b) => a - b);
+    for (const node of inOrder(nodes))
+      this.result.nodes.push({ ...this.was.nodes[node], recomputed: true });
+    const step = this.script.hasEvents ? this.script.backward[slot.node] : -1;
+    if (step < 0) return;
+    for (const id of inOrder(storages)) {
+      const copy = this.script.copy(id);
+      this.script.beBorn(copy, step, part.start);
+      this.script.die(copy, step, part.end);
+    }
+  }
+
+  freeStorage(slot) {
+    const { was, script } = this;
+    const id = this.storage(slot.value);
+    const death = script.death[id];
+    const all = this.keepers.ofStorage[id].every((keeper) => this.chosen.has(keeper));
+    if (!all || death < 0 || was.steps[death].phase !== "backward") return;
+    const last = Math.max(was.values[slot.value].producer, this.readers.lastOfStorage[id]);
+    if (script.forward[last] >= 0) script.die(id, script.forward[last], part.end);
+  }
+}
+
+/** The graph with the slots that match made again. Throws an Error that says why not. */
+export function recomputed(graph, pattern) {
+  const result = copyOfLists(graph);
+  new Recomputation(graph, result).apply(pattern);
+  return result;
+}
