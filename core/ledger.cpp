@@ -43,11 +43,11 @@ void Ledger::dying(const Storage& storage) noexcept {
     ledger->add_event(storage, false);
 }
 
+// Also of a storage from before: whoever sets its category has met it, as an optimizer its state.
 void Ledger::recategorised(const Storage& storage) {
   for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer())
-    if (const auto found = ledger->rows_.find(storage.id()); found != ledger->rows_.end())
-      ledger->graph_.storages[static_cast<std::size_t>(found->second)].category =
-          storage.category();
+    ledger->graph_.storages[static_cast<std::size_t>(ledger->row_of(storage))].category =
+        storage.category();
 }
 
 // ---- what tapes and optimizers report -----------------------------------------------------------
@@ -69,7 +69,7 @@ void Ledger::end_step(Graph::Phase phase, const Tape& tape, const Node& node,
         ledger->tape_of_step_.resize(ledger->graph_.steps.size(), no_tape);
         ledger->tape_of_step_.push_back(ledger->seen(tape));
       }
-      ledger->graph_.steps.push_back({.phase = Walking::active() ? Graph::Phase::backward : phase,
+      ledger->graph_.steps.push_back({.phase = Tape::walking() ? Graph::Phase::backward : phase,
                                       .operation = node.operation(),
                                       .module = node.module(),
                                       .node = has_node ? static_cast<std::int64_t>(index) : -1});
@@ -83,7 +83,7 @@ std::size_t Ledger::seen(const Tape& tape) {
   // The newest ones last: mostly it is the last.
   for (std::size_t i = seen_.size(); i-- > 0;)
     if (seen_[i].open == &tape) return i;
-  seen_.push_back({.open = &tape, .recomputes = Walking::active()});
+  seen_.push_back({.open = &tape, .recomputes = Tape::walking()});
   return seen_.size() - 1;
 }
 

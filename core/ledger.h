@@ -52,13 +52,6 @@ class Ledger : public ThreadScope<Ledger> {
   static void dying(const Storage& storage) noexcept;
   static void recategorised(const Storage& storage);
 
-  /// While it lives, tapes that begin to record do so inside a rule: they compute again what was
-  /// computed before.
-  class Walking : public ThreadScope<Walking> {
-   public:
-    static bool active() { return innermost() != nullptr; }
-  };
-
  private:
   // A tape that recorded while this ledger watched. A closed one has left what it was.
   struct Seen {

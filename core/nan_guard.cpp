@@ -205,6 +205,11 @@ NanError::NanError(std::shared_ptr<const NanReport> report)
 
 // ---- the guard ---------------------------------------------------------------------------------
 
+NanGuard::~NanGuard() {
+  for (Rule* rule = Rule::innermost(); rule; rule = rule->outer())
+    if (rule->guard_ == this) rule->guard_ = nullptr;
+}
+
 bool NanGuard::is_waiting() const { return !report_ && !DryRun::active(); }
 
 // A view shows what was looked at when it was made.
@@ -235,7 +240,7 @@ void NanGuard::raise(NanReport report) {
 // ---- rules -------------------------------------------------------------------------------------
 
 void NanGuard::Rule::begin(const Node& node, const Tensor& g, const std::vector<Tensor>& partials) {
-  guard_ = innermost();
+  guard_ = NanGuard::innermost();
   node_ = &node;
   g_ = g;
   for (const Edge input : node.inputs()) {

@@ -93,6 +93,7 @@ struct NanGuardOptions {
 class NanGuard : public ThreadScope<NanGuard> {
  public:
   explicit NanGuard(NanGuardOptions options = {}) : options_(options) {}
+  ~NanGuard();
 
   /// The alarm; null when there was none.
   const NanReport* report() const { return report_.get(); }
@@ -110,7 +111,7 @@ class NanGuard : public ThreadScope<NanGuard> {
 
   /// For the reverse walk: one rule under watch. The operations inside it are not looked at one by
   /// one, but the gradients that it returns.
-  class Rule {
+  class Rule : public ThreadScope<Rule> {
    public:
     /// Before the rule runs. `partials`: the gradients of values summed so far, to which it may
     /// add.
@@ -120,8 +121,6 @@ class NanGuard : public ThreadScope<NanGuard> {
     ~Rule() {
       if (guard_) end();
     }
-    Rule(const Rule&) = delete;
-    Rule& operator=(const Rule&) = delete;
 
     /// After it: looks at the wanted gradients. NanError.
     void check(const Wanted& wanted, Grads& gradients) {
@@ -129,11 +128,13 @@ class NanGuard : public ThreadScope<NanGuard> {
     }
 
    private:
+    friend class NanGuard;
+
     void begin(const Node& node, const Tensor& g, const std::vector<Tensor>& partials);
     void examine(const Wanted& wanted, Grads& gradients);
     void end();
 
-    NanGuard* guard_ = nullptr;
+    NanGuard* guard_ = nullptr;  // null, too, when it was destroyed while the rule ran
     const Node* node_ = nullptr;
     Tensor g_;
     std::vector<bool> finite_partials_;  // for each input

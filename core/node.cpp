@@ -31,6 +31,12 @@ Saved::Saved(Node& node, const char* name, std::initializer_list<int> for_inputs
   node.last_saved_ = this;
 }
 
+Saved::Saved(Node& node, const char* name, std::initializer_list<int> for_inputs,
+             const char* reason, Exact)
+    : Saved(node, name, for_inputs, reason) {
+  exact_ = true;
+}
+
 Saved::Saved(Node& node, const char* name, const char* reason) : Saved(node, name, {}, reason) {
   for_inputs_ = all_inputs;
 }
@@ -60,7 +66,8 @@ void Saved::save(const Tensor& x) {
 }
 
 bool Saved::pack(SavedTensorHooks& hooks, const Tensor& x) {
-  const SavedInfo info{node_.operation_, name_, reason_, *node_.path_, x.storage()->category()};
+  const SavedInfo info{node_.operation_, name_,  reason_,
+                       *node_.path_,     exact_, x.storage()->category()};
   packed_ = node_.tape_->packings().pack(hooks, info, x);
   const detail::TensorImpl& impl = *x.impl();
   tracked_ = x.is_leaf() || (impl.tracking == detail::Tracking::recorded &&

@@ -93,6 +93,12 @@ class Saved {
   Saved(Node& node, const char* name, std::initializer_list<int> for_inputs, const char* reason);
   /// Read by the gradients of all inputs, however many there are.
   Saved(Node& node, const char* name, const char* reason);
+
+  /// Of a slot that the rule scales whole rows by, or takes exponentials of: hooks that round must
+  /// leave it alone, for a small error in it is a large one in the gradient.
+  struct Exact {};
+  Saved(Node& node, const char* name, std::initializer_list<int> for_inputs, const char* reason,
+        Exact);
   ~Saved();
   Saved(const Saved&) = delete;
   Saved& operator=(const Saved&) = delete;
@@ -133,6 +139,7 @@ class Saved {
   std::uint32_t for_inputs_ = 0;  // bit i: the gradient of input i reads it
   std::uint32_t value_ = 0;       // its row in the tape's table of values
   bool was_saved_ = false;        // stays true after release, for the graph
+  bool exact_ = false;
   bool tracked_ = false;          // a gradient flowed to what was packed
   std::uint64_t version_ = 0;
   mutable Tensor tensor_;  // of a packed slot: what was unpacked, while a rule reads it

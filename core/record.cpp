@@ -58,7 +58,10 @@ void Recorder::commit(std::unique_ptr<Node> node) noexcept {
 Tensor mark_unrecorded(Tensor y, std::span<const Tensor* const> inputs) {
   if (Tape::paused() || !is_floating(y.dtype())) return y;
   const bool loses_gradient = std::any_of(inputs.begin(), inputs.end(), [](const Tensor* input) {
-    return input->is_leaf() || input->impl()->tracking == detail::Tracking::untracked;
+    const detail::TensorImpl& impl = *input->impl();
+    if (impl.tracking != detail::Tracking::recorded)
+      return impl.tracking != detail::Tracking::constant;
+    return Tape::is_open(impl.stamp.tape);  // the tape of another thread, which does not see this
   });
   if (loses_gradient) y.impl()->tracking = detail::Tracking::untracked;
   return y;

@@ -48,6 +48,7 @@ struct SavedInfo {
   const char* slot;
   const char* reason;         ///< the formula that reads it
   const std::string& module;  ///< dotted path
+  bool exact;                 ///< Saved::Exact: not to be rounded
   Category category;  ///< of its storage: parameter also for views of parameters, which live anyway
 };
 

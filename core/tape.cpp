@@ -36,12 +36,6 @@ std::uint64_t open_serial(std::vector<std::uint64_t>& open_before) {
   return tapes.last_serial;
 }
 
-bool is_open(std::uint64_t serial) {
-  OpenTapes& tapes = open_tapes();
-  const std::lock_guard lock(tapes.mutex);
-  return tapes.serials.contains(serial);
-}
-
 void close_serial(std::uint64_t serial) {
   OpenTapes& tapes = open_tapes();
   const std::lock_guard lock(tapes.mutex);
@@ -134,6 +128,12 @@ PackingTable& Tape::packings() {
 
 // ---- values
 // --------------------------------------------------------------------------------------
+
+bool Tape::is_open(std::uint64_t serial) {
+  OpenTapes& tapes = open_tapes();
+  const std::lock_guard lock(tapes.mutex);
+  return tapes.serials.contains(serial);
+}
 
 bool Tape::was_closed_at_birth(std::uint64_t serial) const {
   return serial < serial_ &&

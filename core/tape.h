@@ -52,7 +52,7 @@ class Tape {
   /// ShapeError: no seed for a y of several elements, or a seed of another shape.
   /// StateError: y or an entry of wrt is a constant or belongs to another tape; the record of y was
   /// consumed by an earlier call; a saved tensor was written to; another thread; create_graph while
-  /// this tape is paused or not the innermost.
+  /// this tape is paused or not the innermost; a call from within a rule of this tape.
   Gradients gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor seed = {},
                      GradientOptions options = {});
   Gradients gradient(const Tensor& y, std::initializer_list<Tensor> wrt, Tensor seed = {},
@@ -89,8 +89,9 @@ class Tape {
     std::uint64_t hash;
     bool operator==(const Digest& other) const { return hash == other.hash; }
   };
-  /// One for each operation recorded so far, in order.
-  std::vector<Digest> digests() const;
+  /// One for each operation recorded so far, in order, and one for which of their results, or which
+  /// leaf, y is. Constants have no place in it: which of them an operation read does not show.
+  std::vector<Digest> digests(const Tensor& y);
 
   /// Everything recorded so far as plain data, with what was saved (also what a gradient call has
   /// freed since).
@@ -101,6 +102,9 @@ class Tape {
 
   /// Whether a Pause lives on this thread (and no tape was opened below it).
   static bool paused();
+
+  /// Whether a gradient call of this thread is running: what is computed now is part of a rule.
+  static bool walking();
 
   /// The user's no-grad scope: while it lives nothing is recorded on this thread, and results are
   /// constants.
@@ -140,6 +144,7 @@ class Tape {
   };
 
   friend void require_no_gradient(const char*, std::initializer_list<const Tensor*>);
+  friend Tensor mark_unrecorded(Tensor, std::span<const Tensor* const>);
 
   // What an input is to this tape; its row is filled in only when a gradient can flow to it.
   Edge resolve(const char* operation, const Tensor& x);
@@ -149,6 +154,7 @@ class Tape {
   void make_room_for_a_node();
   std::uint32_t add_value(const Tensor& x, std::int64_t producer);
   bool was_closed_at_birth(std::uint64_t serial) const;
+  static bool is_open(std::uint64_t serial);
   [[noreturn]] void reject_foreign(const char* operation, const Tensor& x) const;
   // Which values those of `ys` were computed from by the nodes from `first` on, themselves
   // included.
@@ -165,6 +171,7 @@ class Tape {
   const void* const thread_;  // the address of something that its thread has for itself
   Tape* outer_;
   bool saves_nothing_ = false;
+  bool being_walked_ = false;
 
   std::vector<std::unique_ptr<Node>> nodes_;
   std::size_t consumed_ = 0;  // nodes before this index have given up what they saved

@@ -37,10 +37,18 @@ class Hash {
 
 }  // namespace
 
-std::vector<Tape::Digest> Tape::digests() const {
+std::vector<Tape::Digest> Tape::digests(const Tensor& y) {
+  const Edge result_edge = resolve("digests", y);
   std::unordered_map<std::uint32_t, std::uint64_t> leaf_numbers;
   for (const Tensor& leaf : leaves_)
     leaf_numbers.emplace(leaf_values_.at(leaf.impl()), leaf_numbers.size());
+  const auto add_value = [&](Hash& hash, const Edge& edge) {
+    hash.add(std::uint64_t{edge.tracked});
+    if (!edge.tracked) return;
+    const std::int64_t producer = values_[edge.value].producer;
+    hash.add(static_cast<std::uint64_t>(producer));
+    if (producer < 0) hash.add(leaf_numbers.at(edge.value));
+  };
   std::vector<Digest> digests;
   for (const auto& node : nodes_) {
     Hash hash;
@@ -50,15 +58,12 @@ std::vector<Tape::Digest> Tape::digests() const {
     hash.add(static_cast<std::uint64_t>(output.dtype));
     for (const std::int64_t size : shape_of(node->output_))
       hash.add(static_cast<std::uint64_t>(size));
-    for (const Edge edge : node->inputs()) {
-      hash.add(std::uint64_t{edge.tracked});
-      if (!edge.tracked) continue;
-      const std::int64_t producer = values_[edge.value].producer;
-      hash.add(static_cast<std::uint64_t>(producer));
-      if (producer < 0) hash.add(leaf_numbers.at(edge.value));
-    }
+    for (const Edge edge : node->inputs()) add_value(hash, edge);
     digests.push_back({node->operation_, hash.value()});
   }
+  Hash result;
+  add_value(result, result_edge);
+  digests.push_back({"the result", result.value()});
   return digests;
 }
 

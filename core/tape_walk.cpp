@@ -18,6 +18,10 @@ Tensor seed_of_one(const Tensor& y) {
   return filled("gradient", y.shape(), y.dtype(), 1.0);
 }
 
+struct Walking : ThreadScope<Walking> {
+  static bool active() { return innermost() != nullptr; }
+};
+
 void check_seed(const Tensor& y, const Tensor& seed) {
   check_same_dtype("gradient", y, seed, "y", "seed");
   if (y.shape() != seed.shape())
@@ -53,6 +57,7 @@ class Tape::Walk {
   // A walk that does not keep the record consumes it, whether it ends well or not. One that never
   // began, because an argument was wrong, leaves it.
   ~Walk() {
+    if (began_) tape_.being_walked_ = false;
     if (keep_ || !began_) return;
     for (std::size_t i = tape_.consumed_; i < end_; ++i) tape_.nodes_[i]->release_saved();
     tape_.consumed_ = end_;
@@ -99,7 +104,8 @@ class Tape::Walk {
 
   void run() {
     began_ = true;
-    const Ledger::Walking walking;
+    const Walking walking;
+    tape_.being_walked_ = true;
     for (std::size_t i = end_; i-- > tape_.consumed_;) {
       // A rule that is being recorded grows the list; the node itself does not move.
       Node& node = *tape_.nodes_[i];
@@ -177,6 +183,8 @@ class Tape::Walk {
   std::vector<Tensor> partials_;
 };
 
+bool Tape::walking() { return Walking::active(); }
+
 Gradients Tape::gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor seed,
                          GradientOptions options) {
   if (!seed.defined()) return gradient(std::span(&y, 1), wrt, {}, options);
@@ -186,6 +194,10 @@ Gradients Tape::gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor se
 Gradients Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt,
                          std::span<const Tensor> seeds, GradientOptions options) {
   check_own_thread("gradient");
+  if (being_walked_)
+    throw StateError("gradient",
+                     "this tape's gradient is being computed; a rule, or a hook that "
+                     "unpacks, cannot walk the tape that it is a part of");
   if (saves_nothing_)
     throw StateError("gradient", "this tape keeps no tensors for a backward pass");
   if (options.create_graph && recording() != this)

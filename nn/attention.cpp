@@ -51,6 +51,8 @@ void check_heads(const char* a_name, const Tensor& a, const char* b_name, const 
 }
 
 void check_queries_and_keys(const Tensor& q, const Tensor& k) {
+  check_defined("attention", "q", q);
+  check_defined("attention", "k", k);
   if (q.rank() < 2 || k.rank() < 2 || q.shape().back() != k.shape().back())
     throw ShapeError("attention", "q " + describe(q) + " and k " + describe(k) +
                                       ": both must be (..., time, features), with equal features");
@@ -58,6 +60,7 @@ void check_queries_and_keys(const Tensor& q, const Tensor& k) {
 }
 
 void check_keys_and_values(const Tensor& q, const Tensor& k, const Tensor& v) {
+  check_defined("attention", "v", v);
   if (v.rank() < 2 || v.shape()[v.rank() - 2] != k.shape()[k.rank() - 2])
     throw ShapeError("attention", "k " + describe(k) + " and v " + describe(v) +
                                       ": both must be (..., time, features), with equal time");
@@ -131,6 +134,7 @@ Tensor weighted_values(Tensor weights, const Tensor& v, double dropout_probabili
 }
 
 Tensor split_heads(const Tensor& x, std::int64_t heads) {
+  check_defined("split_heads", "x", x);
   if (x.rank() < 2 || heads < 1 || x.shape().back() % heads != 0)
     throw ShapeError("split_heads", "x " + describe(x) + " must be (..., time, features), with " +
                                         "features divisible by " + std::to_string(heads) +
@@ -142,6 +146,7 @@ Tensor split_heads(const Tensor& x, std::int64_t heads) {
 }
 
 Tensor merge_heads(const Tensor& x) {
+  check_defined("merge_heads", "x", x);
   if (x.rank() < 3)
     throw ShapeError("merge_heads", "x " + describe(x) + " must be (..., heads, time, features)");
   const Tensor by_token = transpose(x, -3, -2);

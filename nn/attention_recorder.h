@@ -10,6 +10,7 @@
 // the innermost records.
 #pragma once
 
+#include <tapehead/core/tape.h>
 #include <tapehead/core/tensor.h>
 #include <tapehead/core/thread_scope.h>
 
@@ -29,9 +30,9 @@ class AttentionRecorder : public ThreadScope<AttentionRecorder> {
   /// In the order of the calls.
   const std::vector<AttentionMap>& maps() const { return maps_; }
 
-  /// For attention modules: whether a recorder lives on this thread, and handing weights to it, if
-  /// it does.
-  static bool active() { return innermost() != nullptr; }
+  /// For attention modules: whether a recorder lives on this thread, outside any gradient call
+  /// (what a checkpoint computes again was recorded before), and handing weights to it, if it does.
+  static bool active() { return innermost() != nullptr && !Tape::walking(); }
   static void record(const Tensor& weights);
 
  private:

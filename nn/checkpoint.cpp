@@ -16,13 +16,23 @@ constexpr const char* name = "checkpoint";
 
 using Tensors = std::vector<Tensor>;
 
+// A leaf of the tape inside: an input, which a leaf of its own stood in for, or a parameter.
+struct UsedLeaf {
+  std::ptrdiff_t input = -1;
+  Tensor parameter = {};
+
+  bool is_same(const UsedLeaf& other) const {
+    return input == other.input && parameter.is_same(other.parameter);
+  }
+};
+
 // f, and what it did when it ran first, to do it again.
 struct Run {
   Block f;
   std::vector<bool> tracked;  // the inputs for which leaves stand in on the tape inside
   std::vector<Draw> draws;
   std::vector<Tape::Digest> operations;
-  Tensors leaves;  // in the order of use; undefined where it stands in for an input
+  std::vector<UsedLeaf> leaves;  // in the order of use
 };
 
 // ---- running f on a tape of its own -------------------------------------------------------------
@@ -35,14 +45,20 @@ Tensors stand_ins(const Run& run, const Tensors& inputs) {
   return inside;
 }
 
-bool holds(const Tensors& tensors, const Tensor& x) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const Tensor& other) { return other.is_same(x); });
+// Where x stands among `tensors`; -1 if it does not.
+std::ptrdiff_t index_of(const Tensors& tensors, const Tensor& x) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const Tensor& other) { return other.is_same(x); });
+  return found == tensors.end() ? -1 : found - tensors.begin();
 }
+bool holds(const Tensors& tensors, const Tensor& x) { return index_of(tensors, x) >= 0; }
 
-Tensors leaves_used(const Tape& tape, const Tensors& inside) {
-  Tensors leaves;
-  for (const Tensor& leaf : tape.leaves()) leaves.push_back(holds(inside, leaf) ? Tensor() : leaf);
+std::vector<UsedLeaf> leaves_used(const Tape& tape, const Tensors& inside) {
+  std::vector<UsedLeaf> leaves;
+  for (const Tensor& leaf : tape.leaves()) {
+    const std::ptrdiff_t input = index_of(inside, leaf);
+    leaves.push_back({input, input >= 0 ? Tensor() : leaf});
+  }
   return leaves;
 }
 
@@ -65,7 +81,7 @@ FirstRun run_first(Run& run, const Tensors& inputs, bool saves_inside) {
     y = run.f(inside);
   }
   if (!y.defined()) throw ValueError(name, "the function returned no tensor");
-  run.operations = tape->digests();
+  run.operations = tape->digests(y);
   run.leaves = leaves_used(*tape, inside);
   Tensors reached = tape->leaves_of(y);
   FirstRun first{y.detach(), {}, {}, tape->flops(), tape->has_planned()};
@@ -88,18 +104,19 @@ void check_same_operations(const std::vector<Tape::Digest>& before,
   if (first == before.end()) reject(what + second->operation + " is new");
   if (second == now.end()) reject(what + first->operation + " is missing");
   reject(what + "was " + first->operation + " and is " + second->operation +
-         " (or has other attributes, inputs or shapes)");
+         ", or has other attributes, inputs or shapes");
 }
 
 // f again, on a tape that nothing was recorded on.
-Tensor run_again(const Run& run, const Tape& tape, const Tensors& inside) {
+Tensor run_again(const Run& run, Tape& tape, const Tensors& inside) {
   const ReplayDraws replay(run.draws);
   Tensor y = run.f(inside);
-  check_same_operations(run.operations, tape.digests());
-  const Tensors leaves = leaves_used(tape, inside);
+  if (!y.defined()) reject("it returned nothing");
+  check_same_operations(run.operations, tape.digests(y));
+  const std::vector<UsedLeaf> leaves = leaves_used(tape, inside);
   if (!std::equal(leaves.begin(), leaves.end(), run.leaves.begin(), run.leaves.end(),
-                  [](const Tensor& a, const Tensor& b) { return a.is_same(b); }))
-    reject("it used other parameters");
+                  [](const UsedLeaf& a, const UsedLeaf& b) { return a.is_same(b); }))
+    reject("it used other inputs or parameters");
   if (!replay.at_end()) reject("it drew fewer random numbers");
   return y;
 }
@@ -146,8 +163,8 @@ class CheckpointNode final : public Node {
     flops_ = first.flops;
     planned_ = first.planned;
     for (const Tensor& x : inputs) save("input", x);
-    for (const Tensor& leaf : run_->leaves)
-      if (leaf.defined()) save("parameter", leaf);
+    for (const UsedLeaf& leaf : run_->leaves)
+      if (leaf.parameter.defined()) save("parameter", leaf.parameter);
   }
 
   Grads backward(Tensor g, const Wanted& wanted) override {
@@ -170,7 +187,9 @@ class CheckpointNode final : public Node {
     std::uint64_t digest = 0;
     for (const Tape::Digest& operation : run_->operations)
       digest = std::rotl(digest, 5) + operation.hash;
-    return {{"operations", static_cast<std::int64_t>(run_->operations.size())},
+    for (const UsedLeaf& leaf : run_->leaves)
+      digest = std::rotl(digest, 5) + static_cast<std::uint64_t>(leaf.input);
+    return {{"operations", static_cast<std::int64_t>(run_->operations.size()) - 1},
             {"digest", static_cast<std::int64_t>(digest)}};
   }
   std::int64_t flops() const override { return flops_; }
@@ -229,6 +248,9 @@ class CheckpointNode final : public Node {
 
 // `saves_inside`: f takes gradients on the tape inside.
 Tensor run_checkpointed(Block f, const Tensors& inputs, bool saves_inside) {
+  if (!f) throw ValueError(name, "there is no function to run");
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    check_defined(name, "input " + std::to_string(i), inputs[i]);
   if (!Tape::recording()) return f(inputs);
   const auto run = std::make_shared<Run>();
   run->f = std::move(f);

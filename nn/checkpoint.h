@@ -30,8 +30,9 @@ using Block = std::function<Tensor(const std::vector<Tensor>&)>;
 ///
 /// Errors of f pass through. StateError: f uses a tensor of the tape outside that is no input; in
 /// the backward pass, an input or parameter was written to, or f did something else than before:
-/// other operations, shapes or attributes, other parameters or random numbers. ValueError: f
-/// returned nothing.
+/// other operations, shapes or attributes, other inputs or parameters, another result, other random
+/// numbers. Which constants f reads, and what stands in them, is not looked at. ValueError: no
+/// function, an undefined input, or f returned nothing.
 Tensor checkpoint(Block f, const std::vector<Tensor>& inputs);
 
 }  // namespace tapehead::nn

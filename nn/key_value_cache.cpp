@@ -16,6 +16,8 @@ constexpr int time_dim = 2;
 std::int64_t room_of(const Tensor& buffer) { return buffer.size(time_dim); }
 
 void check_pair(const Tensor& keys, const Tensor& values) {
+  check_defined(op, "keys", keys);
+  check_defined(op, "values", values);
   bool fit = keys.rank() == 4 && values.rank() == 4;
   for (int i = 0; fit && i <= time_dim; ++i) fit = keys.size(i) == values.size(i);
   if (!fit)
@@ -48,6 +50,19 @@ void write(const Tensor& buffer, std::int64_t at, const Tensor& more) {
 }
 
 }  // namespace
+
+KeyValueCache::KeyValueCache(const KeyValueCache& other) : size_(other.size_) {
+  if (size_ == 0) return;
+  keys_ = grown(other.keys_, size_, other.keys_, room_of(other.keys_));
+  values_ = grown(other.values_, size_, other.values_, room_of(other.values_));
+}
+
+KeyValueCache& KeyValueCache::operator=(KeyValueCache other) noexcept {
+  keys_ = std::move(other.keys_);
+  values_ = std::move(other.values_);
+  size_ = other.size_;
+  return *this;
+}
 
 KeyValueCache::Seen KeyValueCache::append(const Tensor& keys, const Tensor& values) {
   if (Tape::recording())

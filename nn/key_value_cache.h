@@ -9,6 +9,12 @@ namespace tapehead::nn {
 
 class KeyValueCache {
  public:
+  KeyValueCache() = default;
+  /// A copy has a buffer of its own: sequences may branch from it.
+  KeyValueCache(const KeyValueCache& other);
+  KeyValueCache(KeyValueCache&&) = default;
+  KeyValueCache& operator=(KeyValueCache other) noexcept;
+
   /// All that was seen, as views of the cache: (N, heads, size, features). Good until the next
   /// append or truncate: after truncate(), positions are written anew where these views may look.
   struct Seen {

@@ -9,6 +9,7 @@
 #include <tapehead/ops/views.h>
 
 #include <array>
+#include <cmath>
 
 namespace tapehead::nn {
 
@@ -53,6 +54,8 @@ const MultiHeadAttentionOptions& checked(const MultiHeadAttentionOptions& option
   check_positive(name, "num_kv_heads", key_value_heads(options));
   check_divides("embed_dim", options.embed_dim, "num_heads", options.num_heads);
   check_divides("num_heads", options.num_heads, "num_kv_heads", key_value_heads(options));
+  if (!std::isfinite(options.scale.value_or(1)))
+    throw ValueError(name, "scale " + std::to_string(*options.scale) + " must be finite");
   if (options.rotary && head_features(options) % 2 != 0)
     throw ValueError(name, "a head has " + std::to_string(head_features(options)) +
                                " features; with rotary positions they must be even");
@@ -129,6 +132,9 @@ MultiHeadAttention::Heads MultiHeadAttention::project(const Tensor& query, const
 }
 
 void MultiHeadAttention::check(const Tensor& query, const Tensor& key, const Tensor& value) const {
+  check_defined("MultiHeadAttention", "query", query);
+  check_defined("MultiHeadAttention", "key", key);
+  check_defined("MultiHeadAttention", "value", value);
   const std::int64_t dim = options_.embed_dim;
   const auto reject = [&](const std::string& rule) {
     throw ShapeError("MultiHeadAttention", "query " + describe(query) + ", key " + describe(key) +
@@ -149,7 +155,8 @@ void MultiHeadAttention::check(const Tensor& query, const Tensor& key, const Ten
     reject("with rotary positions query and key must have equal time");
 }
 
-// Weights that are asked for, or recorded, are composed; they are read before dropout.
+// Weights that are asked for are composed; they are read before dropout. For a recorder they are
+// computed beside, so that it changes nothing of what is computed and saved.
 MultiHeadAttention::WithWeights MultiHeadAttention::attend(const Heads& heads,
                                                            AttentionOptions options,
                                                            std::optional<HeadWeights> which) const {
@@ -158,10 +165,13 @@ MultiHeadAttention::WithWeights MultiHeadAttention::attend(const Heads& heads,
   options.path = options_.path;
   WithWeights result;
   Tensor attended;
-  if (which || AttentionRecorder::active()) {
+  if (AttentionRecorder::active()) {
+    const Tape::Pause pause;
+    AttentionRecorder::record(attention_weights(heads.q, heads.k, options));
+  }
+  if (which) {
     Tensor weights = attention_weights(heads.q, heads.k, options);
-    AttentionRecorder::record(weights);
-    if (which) result.weights = *which == HeadWeights::per_head ? weights : mean(weights, {1});
+    result.weights = *which == HeadWeights::per_head ? weights : mean(weights, {1});
     attended = weighted_values(std::move(weights), heads.v, options.dropout);
   } else {
     attended = attention(heads.q, heads.k, heads.v, options);

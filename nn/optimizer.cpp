@@ -105,7 +105,10 @@ void Optimizer::step(const Gradients& gradients) {
            number(group_number(entry->group, "weight_decay")));
     entry->parameter.storage()->bump_version();
     for (const Tensor& slot : entry->slots) slot.storage()->bump_version();
-    if (Ledger::watching()) Ledger::end_step(Graph::Phase::update, name_, entry->name);
+    if (!Ledger::watching()) continue;
+    // The state may be older than the ledger: setting its category again makes the ledger know it.
+    for (const Tensor& slot : entry->slots) slot.storage()->set_category(Category::optimizer_state);
+    Ledger::end_step(Graph::Phase::update, name_, entry->name);
   }
 }
 

@@ -86,6 +86,8 @@ RotaryTable rotary_table(std::int64_t count, std::int64_t features, std::int64_t
   check_count(op, "count", count);
   check_count(op, "offset", offset);
   check_even(op, "features", features);
+  if (!is_floating(dtype))
+    throw DTypeError(op, "dtype " + std::string(to_string(dtype)) + " must be floating");
   if (!std::isfinite(options.base) || options.base <= 0)
     throw ValueError(op, "base " + format_number(options.base) + " must be finite and above 0");
   const Tensor angle = angles(count, features, offset, options.base);
@@ -108,6 +110,7 @@ void check_table(const Tensor& x, const RotaryTable& table) {
 }  // namespace
 
 Tensor rotate_positions(const Tensor& x, const RotaryTable& table) {
+  check_defined("rotate_positions", "x", x);
   check_table(x, table);
   const std::int64_t half = x.size(-1) / 2;
   const bool adjacent = table.pairs == RotaryPairs::adjacent;

@@ -45,7 +45,7 @@ std::span<std::byte> bytes_of(const Tensor& row_major) {
 }  // namespace
 
 std::unique_ptr<PackedTensor> KeepInBf16::pack(const SavedInfo& info, const Tensor& x) {
-  if (!is_activation(info, x)) return nullptr;
+  if (info.exact || !is_activation(info, x)) return nullptr;
   return std::make_unique<InBf16>(x);
 }
 

@@ -22,8 +22,11 @@
 namespace tapehead::nn {
 
 /// Keeps activations in bf16: half the bytes of f32, a quarter of f64. What a rule reads has 8
-/// significant bits, so gradients carry relative errors of about 2^-9. An f64 or f32 beyond bf16's
-/// largest number (3.39e38) reads as an infinity.
+/// significant bits, a relative error of 2^-9; where a rule subtracts a mean from it, that is of
+/// the value and not of the difference. Slots that are Saved::Exact stay as they are: statistics of
+/// rows, and what a loss or logsumexp takes exponentials of. Fused attention takes exponentials of
+/// products of q and k: the error there is 2^-9 times the size of the scores. An f64 or f32 beyond
+/// bf16's largest number (3.39e38) reads as an infinity.
 class KeepInBf16 final : public SavedTensorHooks {
  public:
   std::unique_ptr<PackedTensor> pack(const SavedInfo& info, const Tensor& x) override;

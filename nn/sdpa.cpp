@@ -23,6 +23,8 @@ void check_not_grouped(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 void check_arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& attn_mask,
                      const ScaledDotProductAttentionOptions& options) {
+  for (const auto& [name, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)})
+    check_defined(op, name, *x);
   check_probability(op, "dropout_p", options.dropout_p);
   if (!options.enable_gqa) check_not_grouped(q, k, v);
   if (!attn_mask.defined()) return;

@@ -17,6 +17,12 @@ using kernels::sigmoid;
 using kernels::softplus;
 using kernels::tanh;
 
+template <std::floating_point T>
+TAPEHEAD_INLINE T clamp(T x, double min, double max) {
+  const T above = x < static_cast<T>(min) ? static_cast<T>(min) : x;  // a NaN stays
+  return above > static_cast<T>(max) ? static_cast<T>(max) : above;
+}
+
 struct Activation : Function {
   static constexpr std::int64_t grain = kernels::costly_grain;
 };
@@ -119,8 +125,12 @@ struct GeluTanh : Activation {
   TAPEHEAD_INLINE T value(T x) const {
     return x * sigmoid(x * (x * x * number<T>(cubic) + number<T>(linear)));
   }
+  // Far from 0, s is exactly 0 or 1, and the slope with it: there x is bounded, that no power of it
+  // is infinite.
+  static constexpr double bound = 30;
   template <class T>
-  TAPEHEAD_INLINE T pull(T g, T x) const {
+  TAPEHEAD_INLINE T pull(T g, T unbounded) const {
+    const T x = clamp(unbounded, -bound, bound);
     const T xx = x * x;
     const T s = sigmoid(x * (xx * number<T>(cubic) + number<T>(linear)));
     const T rest = number<T>(1) - s;
@@ -177,13 +187,13 @@ struct Logsigmoid : Activation {
 
 }  // namespace
 
-Tensor tanh(Tensor x) { return apply(Tanh{}, x); }
-Tensor sigmoid(Tensor x) { return apply(Sigmoid{}, x); }
-Tensor relu(Tensor x) { return apply(Relu{}, x); }
+Tensor tanh(Tensor x) { return apply(Tanh{}, std::move(x)); }
+Tensor sigmoid(Tensor x) { return apply(Sigmoid{}, std::move(x)); }
+Tensor relu(Tensor x) { return apply(Relu{}, std::move(x)); }
 
 Tensor leaky_relu(Tensor x, double negative_slope) {
-  if (negative_slope >= 0) return apply(LeakyRelu<Keeps::output>{{}, negative_slope}, x);
-  return apply(LeakyRelu<Keeps::input>{{}, negative_slope}, x);
+  if (negative_slope >= 0) return apply(LeakyRelu<Keeps::output>{{}, negative_slope}, std::move(x));
+  return apply(LeakyRelu<Keeps::input>{{}, negative_slope}, std::move(x));
 }
 
 Approximate parse_approximate(std::string_view text) {
@@ -194,11 +204,12 @@ Approximate parse_approximate(std::string_view text) {
 }
 
 Tensor gelu(Tensor x, Approximate approximate) {
-  return approximate == Approximate::none ? apply(Gelu{}, x) : apply(GeluTanh{}, x);
+  return approximate == Approximate::none ? apply(Gelu{}, std::move(x))
+                                          : apply(GeluTanh{}, std::move(x));
 }
 
-Tensor silu(Tensor x) { return apply(Silu{}, x); }
-Tensor softplus(Tensor x) { return apply(Softplus{}, x); }
-Tensor logsigmoid(Tensor x) { return apply(Logsigmoid{}, x); }
+Tensor silu(Tensor x) { return apply(Silu{}, std::move(x)); }
+Tensor softplus(Tensor x) { return apply(Softplus{}, std::move(x)); }
+Tensor logsigmoid(Tensor x) { return apply(Logsigmoid{}, std::move(x)); }
 
 }  // namespace tapehead

@@ -195,7 +195,8 @@ struct PowNode final : Node {
     return where(regular, g * slope, 0.0);
   }
   Tensor exponent_gradient(const Tensor& g) const {
-    const Tensor regular = logical_or(ne(a.get(), 0.0), lt(b.get(), 0.0));
+    // Not "b < 0": a NaN is regular.
+    const Tensor regular = logical_not(logical_and(eq(a.get(), 0.0), ge(b.get(), 0.0)));
     const Tensor base = where(regular, a.get(), 1.0);
     const Tensor slope = log(base) * y.get();
     return where(regular, g * slope, 0.0);

@@ -27,9 +27,15 @@ Element element_of(DType dtype) {
   });
 }
 
+void check_both_defined(const char* operation, const Tensor& a, const Tensor& b) {
+  check_defined(operation, "a", a);
+  check_defined(operation, "b", b);
+}
+
 }  // namespace
 
 bool equal(const Tensor& a, const Tensor& b) {
+  check_both_defined("equal", a, b);
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   return visit_any(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -41,6 +47,7 @@ bool equal(const Tensor& a, const Tensor& b) {
 }
 
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  check_both_defined("allclose", a, b);
   if (a.shape() != b.shape())
     throw ShapeError("allclose",
                      "a " + describe(a) + " and b " + describe(b) + " must have one shape");

@@ -43,9 +43,15 @@ Tensor full(const Shape& shape, double value, DType dtype) {
   return filled("full", shape, dtype, value);
 }
 
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
+Tensor zeros_like(const Tensor& x) {
+  check_defined("zeros_like", "x", x);
+  return zeros(x.shape(), x.dtype());
+}
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
-Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, x.dtype()); }
+Tensor full_like(const Tensor& x, double value) {
+  check_defined("full_like", "x", x);
+  return full(x.shape(), value, x.dtype());
+}
 
 Tensor arange(double start, double end, double step, DType dtype) {
   if (step == 0 || !std::isfinite(start) || !std::isfinite(end) || !std::isfinite(step))

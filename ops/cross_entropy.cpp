@@ -62,7 +62,8 @@ Tensor as_rows(const Tensor& x) {
 // What the rules of both losses read beside their input.
 class ClassLossNode : public Node {
  public:
-  static constexpr const char* reason = "dlogits = (exp(logits - lse) * sum(q) - q) * g / count";
+  static constexpr const char* reason =
+      "dlogits = (exp(logits - row_max) / row_sum * sum(q) - q) * g / count";
 
   explicit ClassLossNode(const char* operation) : Node(operation) {}
   Saved target{*this, "target", {0}, "q = (1 - s) * weight[target] * onehot + s / C * weight"};
@@ -70,14 +71,28 @@ class ClassLossNode : public Node {
   Saved count{*this, "count", {0}, "dlogits is divided by the weight of the targets kept"};
   std::int64_t ignore_index = -100;
   double smoothing = 0;
+  Reduction reduction = Reduction::mean;
+  bool weighted = false;
 
   std::vector<Graph::Attribute> attributes() const override {
-    return {{"ignore_index", ignore_index}, {"label_smoothing", smoothing}};
+    return {{"ignore_index", ignore_index},
+            {"label_smoothing", smoothing},
+            {"reduction", std::string(to_string(reduction))},
+            {"weighted", weighted}};
   }
 
  protected:
-  kernels::ClassTargets targets() const;
-  double divisor() const { return count.kept() ? *count.get().view().as<const double>() : 1; }
+  // The saved tensors as the kernels take them, unpacked outside launch; they read data only
+  // inside.
+  struct Kept {
+    Tensor target, weight, count;
+    kernels::ClassTargets targets(const ClassLossNode& node) const;
+    double divisor() const { return count.defined() ? *count.view().as<const double>() : 1; }
+  };
+  Kept kept() const {
+    const auto get = [](const Saved& saved) { return saved.kept() ? saved.get() : Tensor(); };
+    return {get(target), get(weight), get(count)};
+  }
   // q * factor / count.
   Tensor distribution(DType dtype, double factor) const;
 };
@@ -98,15 +113,16 @@ kernels::ClassTargets class_targets(const Tensor& target, const Tensor& weight,
   return targets;
 }
 
-kernels::ClassTargets ClassLossNode::targets() const {
-  const Tensor none;
-  return class_targets(target.get(), weight.kept() ? weight.get() : none, input_shape(0)[1],
-                       ignore_index, smoothing);
+kernels::ClassTargets ClassLossNode::Kept::targets(const ClassLossNode& node) const {
+  return class_targets(target, weight, node.input_shape(0)[1], node.ignore_index, node.smoothing);
 }
 
 Tensor ClassLossNode::distribution(DType dtype, double factor) const {
   Tensor q = empty(operation(), input_shape(0), dtype);
-  launch([&] { kernels::target_distribution(targets(), factor / divisor(), q.view()); });
+  const Kept saved = kept();
+  launch([&] {
+    kernels::target_distribution(saved.targets(*this), factor / saved.divisor(), q.view());
+  });
   return q;
 }
 
@@ -115,15 +131,18 @@ Tensor beside_classes(const Tensor& g) { return g.rank() == 0 ? g : unsqueeze(g,
 
 struct CrossEntropyNode final : ClassLossNode {
   CrossEntropyNode() : ClassLossNode("cross_entropy") {}
-  Saved logits{*this, "logits", {0}, reason};
-  Saved lse{*this, "lse", {0}, reason};
+  Saved logits{*this, "logits", {0}, reason, Saved::Exact{}};
+  Saved row_max{*this, "row_max", {0}, reason, Saved::Exact{}};
+  Saved row_sum{*this, "row_sum", {0}, reason, Saved::Exact{}};
 
   Grads backward(Tensor g, const Wanted&) override {
     if (Tape::recording()) return {composed(g), Tensor()};
     Tensor dlogits = empty(operation(), input_shape(0), g.dtype());
+    const Kept saved = kept();
+    const Tensor &x = logits.get(), &largest = row_max.get(), &sums = row_sum.get();
     launch([&] {
-      kernels::cross_entropy_backward(targets(), logits.get().view(), lse.get().view(), g.view(),
-                                      divisor(), dlogits.view());
+      kernels::cross_entropy_backward(saved.targets(*this), x.view(), largest.view(), sums.view(),
+                                      g.view(), saved.divisor(), dlogits.view());
     });
     return {dlogits, Tensor()};
   }
@@ -193,6 +212,8 @@ void save_targets(ClassLossNode& node, const Tensor& target, const CrossEntropyO
                   const Reduced& loss) {
   node.ignore_index = options.ignore_index;
   node.smoothing = options.label_smoothing;
+  node.reduction = options.reduction;
+  node.weighted = options.weight.defined();
   node.target.save(target);
   if (loss.weight.defined()) node.weight.save(loss.weight);
   if (loss.count.defined()) node.count.save(loss.count);
@@ -205,17 +226,19 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   Tensor rows = as_rows(logits);
   if (rows.strides()[1] != 1 && rows.shape()[1] != 1) rows = contiguous(rows);
   const Tensor classes = reshape(target, {rows.shape()[0]});
-  const Tensor lse = empty("cross_entropy", classes.shape(), DType::f64);
-  const Reduced loss =
-      reduced_losses("cross_entropy", rows, classes, options,
-                     [&](const kernels::ClassTargets& targets, const View& losses) {
-                       kernels::cross_entropy(targets, rows.view(), losses, lse.view());
-                     });
+  const Tensor row_max = empty("cross_entropy", classes.shape(), rows.dtype());
+  const Tensor row_sum = empty("cross_entropy", classes.shape(), DType::f64);
+  const Reduced loss = reduced_losses(
+      "cross_entropy", rows, classes, options,
+      [&](const kernels::ClassTargets& targets, const View& losses) {
+        kernels::cross_entropy(targets, rows.view(), losses, row_max.view(), row_sum.view());
+      });
   const Tensor result =
       record<CrossEntropyNode>(loss.result, {&rows, &classes}, [&](CrossEntropyNode& node) {
         save_targets(node, classes, options, loss);
         node.logits.save(rows);
-        node.lse.save(lse);
+        node.row_max.save(row_max);
+        node.row_sum.save(row_sum);
       });
   return options.reduction == Reduction::none ? reshape(result, target.shape()) : result;
 }

@@ -1,6 +1,7 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
+#include <tapehead/ops/compare.h>
 #include <tapehead/ops/fused_attention.h>
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
@@ -27,6 +28,7 @@ struct Terms {
   std::optional<std::int64_t> causal_offset;
   double dropout = 0;
   RandomState random;
+  bool hides = false;  // keys, by a tensor
 };
 
 // What one kernel call sees: its views of hidden and bias live as long as it does.
@@ -74,8 +76,8 @@ struct FusedAttentionNode final : Node {
   Saved v{*this, "v", {0, 1, 2, 3}, "dS = A * (g v^T - D)"};
   Saved y{*this, "y", {0, 1, 2, 3}, "D = sum(g * y)"};
   static constexpr const char* weights_again = "A = exp(scale * q k^T + bias - row_max) / row_sum";
-  Saved row_max{*this, "row_max", {0, 1, 2, 3}, weights_again};
-  Saved row_sum{*this, "row_sum", {0, 1, 2, 3}, weights_again};
+  Saved row_max{*this, "row_max", {0, 1, 2, 3}, weights_again, Saved::Exact{}};
+  Saved row_sum{*this, "row_sum", {0, 1, 2, 3}, weights_again, Saved::Exact{}};
   Saved hidden{*this, "hidden", {0, 1, 2, 3}, "A = 0 where hidden"};
   Saved bias{*this, "bias", {0, 1, 2, 3}, "A = softmax(scale * q k^T + bias)"};
   Terms terms;
@@ -88,6 +90,7 @@ struct FusedAttentionNode final : Node {
     std::vector<Graph::Attribute> list{{"scale", terms.scale}};
     if (terms.causal_offset) list.push_back({"causal_offset", *terms.causal_offset});
     if (terms.dropout > 0) list.push_back({"dropout", terms.dropout});
+    if (terms.hides) list.push_back({"hidden", true});
     return list;
   }
 
@@ -127,12 +130,13 @@ struct FusedAttentionNode final : Node {
     const Shape scores = scores_shape(q_, k_);
     const bool wants_bias = bias_.defined() && wanted[3];
     const Tensor dscores = wants_bias ? empty(op, scores, q_.dtype()) : Tensor();
+    const Tensor &y_ = y.get(), &row_max_ = row_max.get(), &row_sum_ = row_sum.get();
     launch([&] {
       const KernelTerms kernel_terms(terms, hidden_, bias_, scores);
       const View dscores_view = wants_bias ? dscores.view() : View();
-      kernels::attention_backward(q_.view(), k_.view(), v_.view(), kernel_terms.all, y.get().view(),
-                                  row_max.get().view(), row_sum.get().view(), g.view(), dq.view(),
-                                  dk.view(), dv.view(), wants_bias ? &dscores_view : nullptr);
+      kernels::attention_backward(q_.view(), k_.view(), v_.view(), kernel_terms.all, y_.view(),
+                                  row_max_.view(), row_sum_.view(), g.view(), dq.view(), dk.view(),
+                                  dv.view(), wants_bias ? &dscores_view : nullptr);
     });
     if (!bias_.defined()) return {dq, dk, dv};
     return {dq, dk, dv, wants_bias ? sum_to(dscores, bias_.shape()) : Tensor()};
@@ -150,9 +154,16 @@ struct FusedAttentionNode final : Node {
       return reshape(x, {x.size(0), x.size(1) * x.size(2), x.size(3), x.size(4)});
     };
     const Tensor q5 = grouped(q_), g5 = grouped(g);
-    const Tensor k5 = unsqueeze(k_, 2), v5 = unsqueeze(v_, 2);
+    Tensor k5 = unsqueeze(k_, 2), v5 = unsqueeze(v_, 2);
+    const Tensor unseen = hidden_scores(scores_shape(q_, k_));
+    if (unseen.defined()) {
+      // What no query sees may be NaN, which a weight of 0 would not keep out of the products.
+      const Tensor nobody = hidden_from_all(unseen, key_heads, group);
+      k5 = masked_fill(std::move(k5), nobody, 0);
+      v5 = masked_fill(std::move(v5), nobody, 0);
+    }
     const Tensor a =
-        grouped(weights(flat(matmul(q5, transpose(k5, -2, -1), {.scale = terms.scale}))));
+        grouped(weights(flat(matmul(q5, transpose(k5, -2, -1), {.scale = terms.scale})), unseen));
     const Tensor dropped = grouped(drop(flat(a)));
     const Tensor dv = matmul(transpose(dropped, -2, -1), g5);
     const Tensor da = grouped(drop(flat(matmul(g5, transpose(v5, -2, -1)))));
@@ -165,17 +176,38 @@ struct FusedAttentionNode final : Node {
     return {dq4, dk4, dv4, wanted[3] ? sum_to(flat(ds), bias.get().shape()) : Tensor()};
   }
 
+  static constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
   // The weights from the scaled scores, both (B, H, L, S).
-  Tensor weights(Tensor scores) const {
+  Tensor weights(Tensor scores, const Tensor& unseen) const {
     if (bias.kept()) scores = add(std::move(scores), bias.get());
-    if (terms.causal_offset) {
-      const Tensor later = causal_hidden(scores.size(-2), scores.size(-1), *terms.causal_offset);
-      scores = masked_fill(std::move(scores), later, -std::numeric_limits<double>::infinity());
-    }
-    if (hidden.kept())
-      scores =
-          masked_fill(std::move(scores), hidden.get(), -std::numeric_limits<double>::infinity());
+    if (unseen.defined()) scores = masked_fill(std::move(scores), unseen, minus_infinity);
     return softmax(std::move(scores), -1, {.empty_row = EmptyRow::zero});
+  }
+
+  // Which keys are hidden from which queries, for whatever reason: broadcasts to the scores.
+  // Undefined when all see all.
+  Tensor hidden_scores(const Shape& scores) const {
+    Tensor mask = hidden.kept() ? hidden.get() : Tensor();
+    const auto join = [&](const Tensor& more) {
+      mask = mask.defined() ? logical_or(mask, more) : more;
+    };
+    if (terms.causal_offset) {
+      const Tensor later = causal_hidden(scores[2], scores[3], *terms.causal_offset);
+      join(unsqueeze(unsqueeze(later, 0), 0));
+    }
+    if (bias.kept()) join(eq(bias.get().detach(), minus_infinity));
+    return mask;
+  }
+
+  // (B, K, 1, S, 1), or 1 in a dim in which all are alike: the keys that no query of the group
+  // sees.
+  static Tensor hidden_from_all(const Tensor& unseen, std::int64_t key_heads, std::int64_t group) {
+    const Tensor of_heads = all(unseen, {2}, true);
+    const std::int64_t batch = of_heads.size(0), keys = of_heads.size(3);
+    if (of_heads.size(1) == 1) return reshape(of_heads, {batch, 1, 1, keys, 1});
+    const Tensor of_groups = all(reshape(of_heads, {batch, key_heads, group, keys}), {2}, true);
+    return unsqueeze(of_groups, 4);
   }
 
   static Tensor causal_hidden(std::int64_t queries, std::int64_t keys, std::int64_t offset) {
@@ -274,6 +306,7 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& h
   if (bias.defined()) inputs.push_back(&bias);
   return record<FusedAttentionNode>(y, inputs, [&](FusedAttentionNode& node) {
     node.terms = terms;
+    node.terms.hides = hidden.defined();
     node.save_all(q, k, v, y, row_max, row_sum, hidden, bias);
   });
 }
@@ -288,6 +321,7 @@ Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   // Everything is checked before the first view is recorded.
   const Shape scores{q.rank() == 4 ? q.size(0) : 1, q.rank() >= 3 ? q.size(-3) : 1, q.size(-2),
                      k.size(-2)};
+  if (options.dropout > 0) check_shape(op, scores, size_of(q.dtype()));  // each entry has its draw
   const Tensor hidden = four_dims_of_scores("hidden", options.hidden, scores);
   const Tensor bias = four_dims_of_scores("bias", options.bias, scores);
   const Tensor q4 = FusedAttentionNode::contiguous_rows(four_dims(q));

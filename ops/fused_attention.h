@@ -34,11 +34,12 @@ struct FusedAttentionOptions {
 /// caller gave. With A the weights made again, D_i = <g_i, y_i> and dS = A * (g v^T - D):
 ///   dv = A^T g,  dq = scale dS k,  dk = scale dS^T q,  dbias = dS
 /// (Dao et al., "FlashAttention", 2022). While the rule itself is recorded it is the composition of
-/// these formulas, with weights of the shape (L, S).
+/// these formulas, with weights of the shape (L, S); then what is not finite in a key or value that
+/// some queries see reaches the gradients of the others too.
 ///
 /// ShapeError: ranks not equal or outside 2..4, batches not equal, E, S or the numbers of heads do
-/// not fit. DTypeError: not one floating dtype, or hidden not bool. ValueError: dropout outside
-/// [0, 1], a negative offset.
+/// not fit, or with dropout (B, H, L, S) is too large to count. DTypeError: not one floating dtype,
+/// or hidden not bool. ValueError: dropout outside [0, 1], a negative offset.
 Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                        const FusedAttentionOptions& options = {});
 

@@ -124,12 +124,13 @@ struct GatherNode final : Node {
   Saved index{*this, "index", {0}, "dx = g added at index"};
   std::int64_t dim = 0;
   Grads backward(Tensor g, const Wanted& wanted) override {
+    const Tensor& positions = index.get();
     if (Tensor partial = wanted.take_partial(0); partial.defined()) {
-      launch([&] { kernels::scatter_add(partial.view(), dim, index.get().view(), g.view()); });
+      launch([&] { kernels::scatter_add(partial.view(), dim, positions.view(), g.view()); });
       return {partial};
     }
     Tensor zeros = filled("scatter_add", input_shape(0), g.dtype(), 0.0);
-    return {scatter_add(std::move(zeros), dim, index.get(), g)};
+    return {scatter_add(std::move(zeros), dim, positions, g)};
   }
   std::vector<Graph::Attribute> attributes() const override { return {{"dim", dim}}; }
 };

@@ -187,6 +187,15 @@ Tensor elementwise_loss(const F& f, const Tensor& x, const Tensor& target, Reduc
 
 }  // namespace
 
+std::string_view to_string(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::none: return "none";
+    case Reduction::mean: return "mean";
+    case Reduction::sum: break;
+  }
+  return "sum";
+}
+
 Reduction parse_reduction(std::string_view text) {
   if (text == "none") return Reduction::none;
   if (text == "mean") return Reduction::mean;

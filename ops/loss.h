@@ -13,6 +13,8 @@ namespace tapehead {
 enum class Reduction { none, mean, sum };
 /// "none", "mean" or "sum"; ValueError otherwise.
 Reduction parse_reduction(std::string_view text);
+/// "none", "mean" or "sum".
+std::string_view to_string(Reduction reduction);
 
 struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;  ///< targets of this value count for nothing
@@ -25,10 +27,11 @@ struct CrossEntropyOptions {
 /// s and w the weights or 1: loss = (1 - s) * w[target] * -lp[target] + s / C * sum(w * -lp); 0 for
 /// an ignored target. mean divides by the sum of w[target] over the targets kept, without weights
 /// their number; when none is kept that is 0/0 = NaN, and the gradient is 0. saves logits, target,
-/// lse = logsumexp(logits) (and the count for mean, and weight): dlogits = (exp(logits - lse) *
-/// sum(q) - q) * g / count, 0 for an ignored target, with q = (1 - s) * w[target] * onehot + s / C
-/// * w target: i64, the logits' shape without the class dim. DTypeError; ShapeError; IndexError
-/// names a target that is no class.
+/// row_max = max(logits), row_sum = sum(exp(logits - row_max)) (and the count for mean, and
+/// weight): dlogits = (exp(logits - row_max) / row_sum * sum(q) - q) * g / count, 0 for an ignored
+/// target, with q = (1 - s) * w[target] * onehot + s / C * w. They are kept apart, for their
+/// logsumexp is too coarse for large logits. target: i64, the logits' shape without the class dim.
+/// DTypeError; ShapeError; IndexError names a target that is no class.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
 
 /// loss = w[target] * -x[target] for log-probabilities x; shapes, options and errors as for

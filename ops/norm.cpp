@@ -44,7 +44,10 @@ struct Composed {
   Composed(const Tensor& x, int normalized_rank, double eps, bool centered) {
     for (int i = 0; i < normalized_rank; ++i) over.push_back(i - normalized_rank);
     Tensor d = x;
-    if (centered) d = sub(x, mean(x, over, true));
+    if (centered) {
+      const Tensor near = sub(x, mean(x, over, true));
+      d = sub(near, mean(near, over, true));  // what the rounding of the first mean left
+    }
     const Tensor power = mean(square(d), over, true);
     rstd = rsqrt(add(power, eps));
     xhat = mul(d, rstd);
@@ -68,8 +71,8 @@ struct NormNode final : Node {
       centered ? "dx = rstd * (u - mean(u) - xhat * mean(u * xhat)), dweight = sum(g * xhat)"
                : "dx = rstd * (u - xhat * mean(u * xhat)), dweight = sum(g * xhat)";
   Saved x{*this, "x", {0, 1}, reason};
-  Saved mean{*this, "mean", {0, 1}, reason};
-  Saved rstd{*this, "rstd", {0, 1}, reason};
+  Saved mean{*this, "mean", {0, 1}, reason, Saved::Exact{}};
+  Saved rstd{*this, "rstd", {0, 1}, reason, Saved::Exact{}};
   Saved weight{*this, "weight", {0}, "u = g * weight"};
   int normalized_rank = 1;
   double eps = 0;
@@ -121,12 +124,13 @@ struct NormNode final : Node {
       bias_parts = empty(operation(), {chunks, n}, DType::f64);
     }
     const Tensor weight_row = weight.kept() ? contiguous(weight.get()) : Tensor();
+    const Tensor x_ = x.get(), mean_ = mean.kept() ? mean.get() : Tensor(), rstd_ = rstd.get();
     launch([&] {
       kernels::NormBackward args{};
       args.g = upstream.view().data;
-      args.x = x.get().view().data;
-      args.mean = mean.kept() ? mean.get().view().data : nullptr;
-      args.rstd = rstd.get().view().data;
+      args.x = x_.view().data;
+      args.mean = data_or_null(mean_);
+      args.rstd = rstd_.view().data;
       args.weight = data_or_null(weight_row);
       args.dx = data_or_null(dx);
       args.dweight = static_cast<double*>(data_or_null(weight_parts));

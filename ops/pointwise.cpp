@@ -292,31 +292,32 @@ struct Clamp : Function {
 
 }  // namespace
 
-Tensor neg(Tensor x) { return apply(Neg{}, x); }
-Tensor abs(Tensor x) { return apply(Abs{}, x); }
-Tensor add(Tensor x, double value) { return apply(AddScalar{{}, value}, x); }
-Tensor mul(Tensor x, double value) { return apply(MulScalar{{}, value}, x); }
-Tensor exp(Tensor x) { return apply(Exp{}, x); }
-Tensor log(Tensor x) { return apply(Log{}, x); }
-Tensor sqrt(Tensor x) { return apply(Sqrt{}, x); }
-Tensor rsqrt(Tensor x) { return apply(Rsqrt{}, x); }
-Tensor square(Tensor x) { return apply(Square{}, x); }
-Tensor reciprocal(Tensor x) { return apply(Reciprocal{}, x); }
-Tensor sin(Tensor x) { return apply(Sin{}, x); }
-Tensor cos(Tensor x) { return apply(Cos{}, x); }
-Tensor erf(Tensor x) { return apply(Erf{}, x); }
+Tensor neg(Tensor x) { return apply(Neg{}, std::move(x)); }
+Tensor abs(Tensor x) { return apply(Abs{}, std::move(x)); }
+Tensor add(Tensor x, double value) { return apply(AddScalar{{}, value}, std::move(x)); }
+Tensor mul(Tensor x, double value) { return apply(MulScalar{{}, value}, std::move(x)); }
+Tensor exp(Tensor x) { return apply(Exp{}, std::move(x)); }
+Tensor log(Tensor x) { return apply(Log{}, std::move(x)); }
+Tensor sqrt(Tensor x) { return apply(Sqrt{}, std::move(x)); }
+Tensor rsqrt(Tensor x) { return apply(Rsqrt{}, std::move(x)); }
+Tensor square(Tensor x) { return apply(Square{}, std::move(x)); }
+Tensor reciprocal(Tensor x) { return apply(Reciprocal{}, std::move(x)); }
+Tensor sin(Tensor x) { return apply(Sin{}, std::move(x)); }
+Tensor cos(Tensor x) { return apply(Cos{}, std::move(x)); }
+Tensor erf(Tensor x) { return apply(Erf{}, std::move(x)); }
 
 Tensor pow(Tensor x, double exponent) {
-  if (exponent == 0) return apply(PowZero{}, x);
-  if (exponent == 2) return apply(PowScalar<2>{}, x);
-  if (exponent == 3) return apply(PowScalar<3>{}, x);
-  return apply(PowScalar<0>{{}, exponent}, x);
+  if (exponent == 0) return apply(PowZero{}, std::move(x));
+  if (exponent == 2) return apply(PowScalar<2>{}, std::move(x));
+  if (exponent == 3) return apply(PowScalar<3>{}, std::move(x));
+  return apply(PowScalar<0>{{}, exponent}, std::move(x));
 }
 
 Tensor clamp(Tensor x, std::optional<double> min, std::optional<double> max) {
   if (!min && !max)
     throw ValueError("clamp", "x " + describe(x) + ": neither min nor max is given");
-  return apply(Clamp{{}, min.value_or(-Clamp::infinity), max.value_or(Clamp::infinity)}, x);
+  return apply(Clamp{{}, min.value_or(-Clamp::infinity), max.value_or(Clamp::infinity)},
+               std::move(x));
 }
 
 }  // namespace tapehead

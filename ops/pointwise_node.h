@@ -123,9 +123,10 @@ struct PointwiseNode<F, Keeps::nothing> final : Node {
 };
 
 // y = f(x), recorded. x is worked on in place when the caller gave up the only handle to its values
-// and the rule does not read them.
+// and the rule does not read them. The handle is given back before y is returned: as an argument of
+// the caller it would live on to the end of its statement, as a second handle to what y shows.
 template <class F>
-Tensor apply(const F& f, const Tensor& x) {
+Tensor apply(const F& f, Tensor x) {
   check_floating(F::name, "x", x);
   const bool reads_x_later = F::keeps == Keeps::input && will_record(x);
   Tensor y = reads_x_later ? empty(F::name, x.shape(), x.dtype())

@@ -85,6 +85,8 @@ Tensor dropout(Tensor x, double p, Generator& generator) {
 
 Tensor replay_dropout(Tensor x, double p, RandomState state) {
   check_floating("dropout", "x", x);
+  if (!(p > 0 && p <= 1))
+    throw ValueError("dropout", "p " + std::to_string(p) + " is outside (0, 1]");
   Tensor y = donate_or_empty("dropout", x, x.shape(), x.dtype());
   const std::uint32_t last_dropped = kernels::last_dropped_word(p);
   launch([&] { kernels::dropout(y.view(), x.view(), state, last_dropped, 1 / (1 - p)); });

@@ -25,6 +25,7 @@ Tensor positions_along(const char* operation, const Tensor& x, std::int64_t dim,
 
 Tensor position(const char* operation, const Tensor& x, std::optional<std::int64_t> dim,
                 bool keepdim, bool largest) {
+  check_defined(operation, "x", x);
   if (dim) return positions_along(operation, x, *dim, keepdim, largest);
   const Tensor line = reshape(contiguous(x.detach()), {x.numel()});
   const Tensor index = positions_along(operation, line, 0, false, largest);

@@ -26,7 +26,13 @@ class AlongDimNode : public Node {
 struct SoftmaxNode final : AlongDimNode {
   SoftmaxNode() : AlongDimNode("softmax") {}
   Saved y{*this, "y", {0}, "dx = y * (g - sum(g * y))"};
+  EmptyRow empty_row = EmptyRow::nan;
 
+  std::vector<Graph::Attribute> attributes() const override {
+    auto list = AlongDimNode::attributes();
+    if (empty_row == EmptyRow::zero) list.push_back({"empty_row", std::string("zero")});
+    return list;
+  }
   Grads backward(Tensor g, const Wanted&) override {
     return {softmax_backward(std::move(g), y.get(), dim)};
   }
@@ -61,9 +67,10 @@ struct LogSoftmaxNode final : AlongDimNode {
   Grads backward(Tensor g, const Wanted&) override {
     if (Tape::recording()) return {composed(g)};
     Tensor dx = donate_or_empty("log_softmax", g, g.shape(), g.dtype());
+    const Tensor& result = y.get();
     launch([&] {
       const View from = row_major(g, dx);
-      kernels::log_softmax_backward(from, y.get().view(), dx.view(), dim);
+      kernels::log_softmax_backward(from, result.view(), dx.view(), dim);
     });
     return {dx};
   }
@@ -88,6 +95,7 @@ Tensor softmax(Tensor x, std::int64_t dim, SoftmaxOptions options) {
   });
   return record<SoftmaxNode>(y, {&x}, [&](SoftmaxNode& node) {
     node.dim = dim;
+    node.empty_row = options.empty_row;
     node.y.save(y);
   });
 }

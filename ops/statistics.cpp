@@ -25,9 +25,13 @@ double degrees_of_freedom(std::int64_t count, double correction) {
   return std::max(0.0, static_cast<double>(count) - correction);
 }
 
+// x - mean. The mean of what is left takes back the rounding of the first, which matters when the
+// mean is large beside the deviation.
 Tensor deviation(const Tensor& x, const Dims& dims) {
   const Tensor center = mean(x, dims, true);
-  return sub(x, center);
+  Tensor d = sub(x, center);
+  const Tensor rest = mean(d, dims, true);
+  return sub(std::move(d), rest);
 }
 
 class SpreadNode : public ReduceNode {
@@ -102,12 +106,25 @@ Tensor spread_of(const char* operation, const Tensor& x, const Dims& over, doubl
 
 struct LogSumExpNode final : ReduceNode {
   LogSumExpNode() : ReduceNode("logsumexp") {}
-  Saved x{*this, "x", {0}, "dx = g * exp(x - y)"};
-  Saved y{*this, "y", {0}, "dx = g * exp(x - y)"};
+  static constexpr const char* reason = "dx = g * e / sum(e), e = exp(x - y)";
+  Saved x{*this, "x", {0}, reason, Saved::Exact{}};
+  Saved y{*this, "y", {0}, reason, Saved::Exact{}};
 
   Grads backward(Tensor g, const Wanted&) override {
-    Tensor softmax = exp(sub(x.get(), with_dims(y.get())));
-    return {mul(std::move(softmax), with_dims(g))};
+    const Tensor offset = with_dims(y.get());
+    Tensor e = exp(sub(x.get(), offset));
+    const Tensor total = rounding(sum(e.detach(), dims(), true), offset.detach());
+    return {mul(std::move(e), div(with_dims(g), total))};
+  }
+
+ private:
+  // sum(e) is 1 but for the rounding of y, which is large where y is: no further from 1 than that
+  // allows. Over nothing it is 0, and NaN where y is infinite; there e alone is right.
+  static Tensor rounding(const Tensor& total, const Tensor& y) {
+    const bool is_double = y.dtype() == DType::f64;
+    const Tensor slack = mul(abs(y), is_double ? 0x1p-52 : 0x1p-23);
+    const Tensor usable = where(gt(total, 0.0), total, 1.0);
+    return maximum(minimum(usable, exp(slack)), exp(neg(slack)));
   }
 };
 
@@ -136,12 +153,17 @@ Tensor norm2(const Tensor& x, const Dims& over, bool keepdim) {
   });
 }
 
-// The root is taken of 1 where the sum is 0: there the root's slope is infinite, the norm's is 0.
+// x^p for x >= 0, with slope 0 at 0: where that is infinite, the power is taken of 1 instead.
+Tensor power_or_zero(Tensor x, double p) {
+  const Tensor is_zero = eq(x, 0.0);
+  Tensor power = pow(masked_fill(std::move(x), is_zero, 1), p);
+  return masked_fill(std::move(power), is_zero, 0);
+}
+
+// For p < 2 a power of |x| has an infinite slope, of first or second order, at 0.
 Tensor general_norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
-  const Tensor total = sum(pow(abs(x), p), dims, keepdim);
-  const Tensor is_zero = eq(total, 0.0);
-  Tensor root = pow(masked_fill(total, is_zero, 1), 1.0 / p);
-  return masked_fill(std::move(root), is_zero, 0);
+  const Tensor powers = p < 2 ? power_or_zero(abs(x), p) : pow(abs(x), p);
+  return power_or_zero(sum(powers, dims, keepdim), 1.0 / p);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace tapehead {
 namespace {
 
 void check_writable(const char* operation, const Tensor& x) {
+  check_defined(operation, "x", x);
   if (will_record(x))
     throw StateError(operation, "x " + describe(x) +
                                     " takes part in gradients and a tape is recording; write "
@@ -28,6 +29,7 @@ void fill_(const Tensor& x, double value) {
 
 void copy_(const Tensor& x, const Tensor& src) {
   check_writable("copy_", x);
+  check_defined("copy_", "src", src);
   require_no_gradient("copy_", {&src});
   if (broadcast_shapes("copy_", x.shape(), src.shape(), "x", "src") != x.shape())
     throw ShapeError("copy_", "src " + describe(src) + " does not broadcast to x " + describe(x));

@@ -1,5 +1,6 @@
 // AttentionRecorder: what it holds, and that it changes no result.
 #include <tapehead/nn/attention_recorder.h>
+#include <tapehead/nn/checkpoint.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/nn/transformer.h>
 #include <tapehead/ops/binary.h>
@@ -11,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <thread>
 
 using namespace tapehead;
@@ -100,4 +102,29 @@ TEST_CASE("a recorder records decoding and cross-attention, while it lives, the 
   CHECK(outer.maps().empty());  // another thread's
   layer(ones({1, 3, 4}), ones({1, 5, 4}));
   CHECK(outer.maps().size() == 2);
+}
+
+TEST_CASE(
+    "a recorder changes nothing of what is saved, also around checkpoints, whenever it lives") {
+  for (const auto path : {AttentionPath::composed, AttentionPath::fused}) {
+    Gpt model = small_gpt(path);
+    model.train();
+    std::vector<Graph> graphs;
+    for (const bool forward : {false, true})
+      for (const bool backward : {false, true}) {
+        Tape tape;
+        Tensor y;
+        auto recorder = std::make_unique<AttentionRecorder>();
+        if (!forward) recorder.reset();
+        y = checkpoint([&](const std::vector<Tensor>& in) { return sum(model(in[0])); },
+                       {some_tokens()});
+        CHECK((!forward || recorder->maps().size() == 2));
+        if (!backward) recorder.reset();
+        if (backward && !recorder) recorder = std::make_unique<AttentionRecorder>();
+        tape.gradient(y, model.parameters());
+        CHECK((!backward || recorder->maps().size() == (forward ? 2u : 0u)));
+        graphs.push_back(tape.graph());
+      }
+    for (const Graph& graph : graphs) CHECK(graph == graphs.front());
+  }
 }

@@ -310,6 +310,40 @@ TEST_CASE("a checkpoint that does something else the second time is a StateError
                [&] { tape.gradient(y, {tokens}); });
 }
 
+TEST_CASE("a checkpoint that reads its inputs in another order, or returns another value, is one") {
+  const Tensor x = random_leaf({3}), z = random_leaf({3});
+  int calls = 0;
+  const auto check_fails = [&](const nn::Block& f, const char* names) {
+    for (const bool nested : {false, true}) {
+      calls = 0;
+      Tape tape;
+      const auto inside = [&](const List& in) { return checkpoint(f, in); };
+      const Tensor y = sum(nested ? checkpoint(inside, {x, z}) : checkpoint(f, {x, z}));
+      check_throws(ErrorKind::state, {"checkpoint: ", nested ? "operation 0" : names},
+                   [&] { tape.gradient(y, {x, z}); });
+    }
+  };
+  check_fails([&](const List& in) { return ++calls == 1 ? sub(in[0], in[1]) : sub(in[1], in[0]); },
+              "other inputs");
+  check_fails([&](const List& in) { return sin(in[++calls == 1 ? 0 : 1]); }, "other inputs");
+  check_fails([&](const List& in) { return in[++calls == 1 ? 0 : 1]; }, "other inputs");
+  check_fails(
+      [&](const List& in) {
+        const Tensor a = sin(in[0]), b = cos(in[1]);
+        return ++calls == 1 ? a : b;
+      },
+      "the result");
+}
+
+TEST_CASE("a checkpoint of nothing is an error that names it") {
+  const Tensor x = random_leaf({3});
+  check_throws(ErrorKind::value, {"checkpoint: ", "no function"},
+               [&] { checkpoint(nn::Block(), {x}); });
+  check_throws(ErrorKind::value, {"checkpoint: ", "input 1 is undefined"}, [&] {
+    checkpoint([](const List& in) { return in[0]; }, {x, Tensor()});
+  });
+}
+
 TEST_CASE(
     "parameters and inputs that were written to, and tensors of the tape outside, are "
     "StateErrors") {

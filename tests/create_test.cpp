@@ -3,10 +3,13 @@
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/tape.h>
+#include <tapehead/ops/activations.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/print.h>
+#include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
 #include <doctest/doctest.h>
@@ -143,4 +146,10 @@ TEST_CASE("what has no or too many values prints its shape") {
   std::ostringstream out;
   out << zeros({2});
   CHECK(out.str() == "tensor(no values, f32 (2))");
+}
+
+TEST_CASE("parameter takes the result of an operation that worked in place of its argument") {
+  CHECK(parameter(mul(randn({2, 2}), 0.1)).is_leaf());
+  CHECK(parameter(tanh(randn({2, 2}))).is_leaf());
+  CHECK(parameter(randn({2, 2}) * 0.1).is_leaf());
 }

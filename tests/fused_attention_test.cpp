@@ -2,6 +2,7 @@
 // tiles. The table of operation cases has its rows for what every operation keeps to.
 #include "support/checks.h"
 
+#include <tapehead/core/dry_run.h>
 #include <tapehead/core/gradcheck.h>
 #include <tapehead/core/memory.h>
 #include <tapehead/core/tape.h>
@@ -108,6 +109,30 @@ Problem random_problem(std::int64_t heads, std::int64_t key_heads, std::int64_t 
 // Sums of up to 131 products in another order: a few hundred roundings of f64 (2e-16) or f32 (6e-8).
 constexpr double f64_tolerance = 1e-12, f32_tolerance = 2e-5;
 
+// Nobody sees the keys from 70 on: what is in them changes nothing.
+void check_hidden_keys_stay_out(const Problem& p, bool create_graph) {
+  const auto poison = [](const Tensor& x, double value) {
+    Tensor copy = parameter(add(x.detach(), 0.0));
+    fill_(narrow(copy.detach(), 2, 70, 10), value);
+    return copy;
+  };
+  Problem poisoned = p;
+  poisoned.k = poison(p.k, std::numeric_limits<double>::quiet_NaN());
+  poisoned.v = poison(p.v, infinity);
+  const auto run = [&](const Problem& x) {
+    Generator random(9);
+    Tape tape;
+    const Tensor y = fused_attention(
+        x.q, x.k, x.v, {.causal_offset = x.causal_offset, .hidden = x.hidden, .bias = x.bias});
+    const Gradients g = tape.gradient(y, {x.q, x.k, x.v}, randn(y.shape(), DType::f64, random),
+                                      {.create_graph = create_graph});
+    return List{y.detach(), g[x.q].detach(), g[x.k].detach(), g[x.v].detach()};
+  };
+  const List clean = run(p), dirty = run(poisoned);
+  for (std::size_t i = 0; i < clean.size(); ++i)
+    CHECK(allclose(dirty[i], clean[i], f64_tolerance, f64_tolerance));
+}
+
 }  // namespace
 
 TEST_CASE("fused attention equals the composition from one position to several tiles") {
@@ -156,28 +181,92 @@ TEST_CASE("a query that sees nothing gives 0 and exactly no gradient") {
   CHECK(equal(select(g[p.q], 2, 2), zeros({2, 1, 5}, DType::f64)));
 }
 
-TEST_CASE("NaN and infinity in hidden keys and values stay out of results and gradients") {
-  Problem p = random_problem(2, 2, 5, 80);
-  p.hidden = ge(arange(80), 70.0);
-  Problem poisoned = p;
-  const auto poison = [](const Tensor& x, double value) {
-    Tensor copy = parameter(add(x.detach(), 0.0));
-    fill_(narrow(copy.detach(), 2, 70, 10), value);
-    return copy;
-  };
-  poisoned.k = poison(p.k, std::numeric_limits<double>::quiet_NaN());
-  poisoned.v = poison(p.v, infinity);
-  const auto run = [](const Problem& problem) {
-    Generator random(9);
+TEST_CASE(
+    "a query that sees one key, for whatever reason, passes exactly nothing to q, k and bias") {
+  const auto check = [](const Problem& p, std::int64_t query) {
     Tape tape;
-    const Tensor y = fused_attention(problem.q, problem.k, problem.v, {.hidden = problem.hidden});
-    const Gradients g = tape.gradient(y, {problem.q, problem.k, problem.v},
-                                      randn(y.shape(), DType::f64, random));
-    return std::vector{y.detach(), g[problem.q], g[problem.k], g[problem.v]};
+    const Tensor y = fused_attention(
+        p.q, p.k, p.v, {.causal_offset = p.causal_offset, .hidden = p.hidden, .bias = p.bias});
+    // Only the output of this query counts, so that dk is its alone.
+    Tensor seed = zeros(y.shape(), y.dtype());
+    Generator random(10);
+    const Tensor row = select(seed, 2, query);
+    copy_(row, randn(row.shape(), y.dtype(), random));
+    const Gradients g = tape.gradient(y, {p.q, p.k, p.bias}, seed);
+    for (const Tensor& x : {p.q, p.k, p.bias}) CHECK(equal(g[x], zeros(x.shape(), x.dtype())));
   };
-  const std::vector<Tensor> clean = run(p), dirty = run(poisoned);
-  for (std::size_t i = 0; i < clean.size(); ++i)
-    CHECK(allclose(dirty[i], clean[i], f64_tolerance, f64_tolerance));
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const auto bias_of = [&](const Tensor& hidden) {
+      Tensor bias = zeros({3, 130}, dtype);
+      if (hidden.defined()) bias = masked_fill(std::move(bias), hidden, -infinity);
+      return parameter(std::move(bias));
+    };
+    const auto problem = [&] {
+      Problem p = random_problem(4, 2, 3, 130, dtype);
+      p.bias = bias_of({});
+      return p;
+    };
+    const Tensor others = ne(arange(130), 100.0);
+    Problem hidden = problem();
+    hidden.hidden = others;
+    for (const std::int64_t query : {0, 1, 2}) check(hidden, query);
+    Problem biased = problem();
+    biased.bias = bias_of(others);
+    for (const std::int64_t query : {0, 1, 2}) check(biased, query);
+    Problem causal = problem();
+    causal.causal_offset = 0;
+    check(causal, 0);
+    causal.hidden = eq(arange(130), 0.0);
+    check(causal, 1);
+  }
+}
+
+TEST_CASE("a weight that rounds to 1 beside keys that are seen keeps its part of the gradient") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const auto leaf = [&](std::vector<double> values, const Shape& shape) {
+      return parameter(from_vector(values, shape, dtype));
+    };
+    Problem p;
+    p.q = leaf({1, 0}, {1, 1, 1, 2});
+    p.k = leaf({48, 1, 0, 2}, {1, 1, 2, 2});  // exp(-0.37 * 48) is 2e-8
+    p.v = leaf({0, 1e6}, {1, 1, 2, 1});
+    check_equal(p, f32_tolerance);
+  }
+}
+
+TEST_CASE("NaN and infinity in keys and values hidden by -infinity in bias stay out as well") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor q = parameter(tensor({{1, 0}}, DType::f64));
+  const Tensor k = parameter(tensor({{1, 1}, {nan, infinity}}, DType::f64));
+  const Tensor v = parameter(tensor({{1}, {nan}}, DType::f64));
+  const Tensor bias = parameter(tensor({{0, -infinity}}, DType::f64));
+  for (const bool create_graph : {false, true}) {
+    CAPTURE(create_graph);
+    Tape tape;
+    const Tensor y = fused_attention(q, k, v, {.bias = bias});
+    CHECK(y.item() == 1);
+    const Gradients g = tape.gradient(y, {q, k, v, bias}, {}, {.create_graph = create_graph});
+    CHECK(g[q].to_vector() == std::vector<double>{0, 0});
+    CHECK(g[k].to_vector() == std::vector<double>{0, 0, 0, 0});
+    CHECK(g[v].to_vector() == std::vector<double>{1, 0});
+    CHECK(g[bias].to_vector() == std::vector<double>{0, 0});
+  }
+}
+
+TEST_CASE("NaN and infinity in hidden keys and values stay out of results and gradients") {
+  Problem p = random_problem(4, 2, 5, 80);
+  for (const bool create_graph : {false, true})
+    for (const int reason : {0, 1, 2}) {
+      CAPTURE(create_graph);
+      CAPTURE(reason);
+      p.hidden = p.bias = Tensor();
+      p.causal_offset.reset();
+      const Tensor last = ge(arange(80), 70.0);
+      if (reason == 0) p.hidden = last;
+      if (reason == 1) p.bias = masked_fill(zeros({4, 5, 80}, DType::f64), last, -infinity);
+      if (reason == 2) p.causal_offset = 65;  // the last of five queries sees the keys to 69
+      check_hidden_keys_stay_out(p, create_graph);
+    }
 }
 
 TEST_CASE(
@@ -253,6 +342,13 @@ TEST_CASE("fused attention takes no negative offset and no dropout outside [0, 1
                [&] { fused_attention(q, q, q, {.causal_offset = -1}); });
   check_throws(ErrorKind::value, {"fused_attention", "dropout 1.5"},
                [&] { fused_attention(q, q, q, {.dropout = 1.5}); });
+}
+
+TEST_CASE("dropout of more scores than can be counted is a ShapeError, without memory for them") {
+  const DryRun dry;
+  const Tensor q = zeros({std::int64_t{1} << 40, 1});
+  check_throws(ErrorKind::shape, {"fused_attention", "(1, 1, 1099511627776, 1099511627776)"},
+               [&] { fused_attention(q, q, q, {.dropout = 0.5}); });
 }
 
 TEST_CASE("fused attention saves q, k, v, y and the row statistics, and nothing of T x T") {

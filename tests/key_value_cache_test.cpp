@@ -146,3 +146,19 @@ TEST_CASE("what does not continue a cache is an error, and leaves it as it was")
   const Tape tape;
   rejects(ErrorKind::state, "Tape::Pause", keys, values);
 }
+
+TEST_CASE("a copy of a cache has a buffer of its own, so that sequences branch") {
+  const auto number = [](double value) { return full({1, 1, 1, 1}, value); };
+  KeyValueCache trunk;
+  for (int i = 0; i < 3; ++i) trunk.append(number(1), number(1));  // with room for a fourth
+  KeyValueCache left = trunk, right;
+  right = trunk;
+  const Tensor of_left = left.append(number(2), number(-2)).keys;
+  const Tensor of_right = right.append(number(3), number(-3)).values;
+  const Tensor of_trunk = trunk.append(number(4), number(-4)).keys;
+  CHECK(of_left.to_vector() == Values{1, 1, 1, 2});
+  CHECK(of_right.to_vector() == Values{1, 1, 1, -3});
+  CHECK(of_trunk.to_vector() == Values{1, 1, 1, 4});
+  const KeyValueCache empty = KeyValueCache(KeyValueCache());
+  CHECK(empty.size() == 0);
+}

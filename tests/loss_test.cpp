@@ -66,6 +66,21 @@ TEST_CASE("CE-1: large logits do not overflow") {
   }
 }
 
+TEST_CASE("CE-1: the gradient is right where the logsumexp itself is too coarse a number") {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const double v : {1e7, 1e15, 1e16, 1e30}) {
+      CAPTURE(v);
+      const auto [loss, gradient] = cross_entropy_of(tensor({{v, v, 0}}, dtype), targets({0}), {});
+      // log(2) is rounded to the dtype.
+      CHECK(std::abs(loss[0] - log2) <= (dtype == DType::f32 ? 0x1p-25 : 0));
+      check_close(gradient, {-0.5, 0.5, 0}, dtype == DType::f32 ? 0x1p-24 : 0x1p-52);
+      const auto [smooth_loss, smooth_gradient] =
+          cross_entropy_of(tensor({{v, v}}, dtype), targets({0}), {.label_smoothing = 0.5});
+      check_close(smooth_loss, {log2}, 0x1p-24);
+      check_close(smooth_gradient, {-0.25, 0.25}, dtype == DType::f32 ? 0x1p-24 : 0x1p-52);
+    }
+}
+
 const Values three_rows = {0, 0, 0, 0, 0, log3};
 
 TEST_CASE("CE-2: the mean is over the targets that count") {

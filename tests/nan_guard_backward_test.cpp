@@ -3,6 +3,7 @@
 #include "support/operation_run.h"
 
 #include <tapehead/core/scope.h>
+#include <tapehead/nn/checkpoint.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/ops/binary.h>
@@ -15,6 +16,7 @@
 #include <tapehead/ops/views.h>
 
 #include <cmath>
+#include <memory>
 
 using namespace tapehead;
 using namespace tapehead::tests;
@@ -161,4 +163,19 @@ TEST_CASE("NanGuard changes no training step: to the bit, also where gradients a
     return values;
   };
   CHECK(trained(true) == trained(false));
+}
+
+TEST_CASE("a NanGuard may die while a rule that it watches runs") {
+  const Tensor x = parameter(ones({2}));
+  auto guard = std::make_unique<NanGuard>();
+  int calls = 0;
+  Tape tape;
+  const Tensor y = sum(nn::checkpoint(
+      [&](const std::vector<Tensor>& in) {
+        if (++calls == 2) guard.reset();
+        return square(in[0]);
+      },
+      {x}));
+  CHECK(tape.gradient(y, {x})[x].to_vector() == std::vector<double>{2, 2});
+  CHECK(guard == nullptr);
 }

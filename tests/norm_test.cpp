@@ -7,6 +7,7 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/join.h>
 #include <tapehead/ops/norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
@@ -37,6 +38,34 @@ TEST_CASE("A mean that float32 cannot hold is taken away all the same") {
   const double scale = std::sqrt(5.25);  // the deviation of 0..7
   for (std::size_t i = 0; i < got.size(); ++i)
     CHECK(got[i] == doctest::Approx(deviations[i] / scale).epsilon(3 * 0x1p-24));
+}
+
+TEST_CASE("Gradients of layer_norm do not feel a mean that float32 cannot hold") {
+  Generator generator(13);
+  for (const double offset : {0.0, 1e4, 1e6}) {
+    const Tensor x = add(randn({9, 70}, DType::f32, generator), offset);
+    const Tensor weight = randn({70}, DType::f32, generator);
+    const Tensor upstream = randn({9, 70}, DType::f32, generator);
+    const auto gradients = [&](DType dtype, bool create_graph) {
+      const auto leaf = [&](const Tensor& t) { return parameter(clone(to(t, dtype))); };
+      const Tensor leaf_x = leaf(x), leaf_weight = leaf(weight);
+      const Tensor leaf_bias = parameter(zeros({70}, dtype));
+      Tape tape;
+      const Tensor y = layer_norm(leaf_x, {70}, leaf_weight, leaf_bias);
+      const Gradients g = tape.gradient(y, {leaf_x, leaf_weight}, to(upstream, dtype),
+                                        {.create_graph = create_graph});
+      const Tensor dx = g[leaf_x].detach(), dweight = g[leaf_weight].detach();
+      return std::vector{to(dx, DType::f64), to(dweight, DType::f64)};
+    };
+    const auto right = gradients(DType::f64, false);
+    for (const bool create_graph : {false, true}) {
+      CAPTURE(offset);
+      CAPTURE(create_graph);
+      const auto got = gradients(DType::f32, create_graph);
+      // Sums of up to 70 products of a few roundings each.
+      for (std::size_t i = 0; i < 2; ++i) CHECK(allclose(got[i], right[i], 2e-6, 2e-6));
+    }
+  }
 }
 
 TEST_CASE("EDGE-6: layer_norm over one element gives the bias, and no gradient to x and weight") {

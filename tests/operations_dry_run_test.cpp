@@ -1,8 +1,10 @@
 // Every operation's dry run against its real run, to the byte; and every allocation of it failing.
+#include "support/folder.h"
 #include "support/operation_run.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/ledger.h>
+#include <tapehead/nn/saved_hooks.h>
 
 using namespace tapehead;
 using namespace tapehead::tests;
@@ -59,6 +61,21 @@ Books step(const OperationCase& row, const std::vector<Tensor>& inputs, bool cre
   return books;
 }
 
+// The real run of a row and a dry one leave the same on the books.
+void check_dry_run(const OperationCase& row, const std::vector<Tensor>& inputs, bool create_graph) {
+  const Books real = step(row, inputs, create_graph);
+  const DryRun dry;
+  const Books without_data = step(row, inputs, create_graph);
+  CHECK(without_data.shapes == real.shapes);
+  CHECK(without_data.live == real.live);
+  CHECK(without_data.peaks == real.peaks);
+  CHECK(without_data.storages == real.storages);
+  CHECK(without_data.graph == real.graph);
+  CHECK(without_data.watched.steps == real.watched.steps);
+  CHECK(without_data.watched.events == real.watched.events);
+  CHECK(without_data.watched == real.watched);
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -68,19 +85,23 @@ TEST_CASE(
     const std::vector<Tensor> inputs = make_leaves(row, variation);
     for (const bool create_graph : {false, true}) {
       CAPTURE(create_graph);
-      const Books real = step(row, inputs, create_graph);
-      const DryRun dry;
-      const Books without_data = step(row, inputs, create_graph);
-      CHECK(without_data.shapes == real.shapes);
-      CHECK(without_data.live == real.live);
-      CHECK(without_data.peaks == real.peaks);
-      CHECK(without_data.storages == real.storages);
-      CHECK(without_data.graph == real.graph);
-      CHECK(without_data.watched.steps == real.watched.steps);
-      CHECK(without_data.watched.events == real.watched.events);
-      CHECK(without_data.watched == real.watched);
+      check_dry_run(row, inputs, create_graph);
     }
   });
+}
+
+TEST_CASE(
+    "the same holds where activations are kept on disk: a dry run unpacks what a real one does") {
+  const Folder folder;
+  for (const OperationCase& row : operation_cases()) {
+    CAPTURE(row.name());
+    const std::vector<Tensor> inputs = make_leaves(row, shape_variations(row).front());
+    for (const bool create_graph : {false, true}) {
+      CAPTURE(create_graph);
+      const nn::KeepOnDisk hooks(folder.file().parent_path());
+      check_dry_run(row, inputs, create_graph);
+    }
+  }
 }
 
 TEST_CASE("every operation survives the failure of each of its allocations, and nothing leaks") {

@@ -349,3 +349,37 @@ TEST_CASE(
     }
   }
 }
+
+// ---- extreme values -----------------------------------------------------------------------------
+
+TEST_CASE("gelu by tanh has slope 0 or 1 and no curvature far from 0, up to the largest number") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const double largest = dtype == DType::f32
+                               ? static_cast<double>(std::numeric_limits<float>::max())
+                               : std::numeric_limits<double>::max();
+    for (const double size : {100.0, 1e14, 1e30, largest}) {
+      CAPTURE(size);
+      const Tensor x = parameter(tensor({size, -size}, dtype));
+      Tape tape;
+      const Tensor y = gelu(x, Approximate::tanh);
+      CHECK(y.to_vector() == Values{x.to_vector()[0], 0});
+      const Tensor seed = ones({2}, dtype);
+      CHECK(tape.gradient(y, {x}, seed, {.keep = true})[x].to_vector() == Values{1, 0});
+      const Tensor g = tape.gradient(y, {x}, seed, {.create_graph = true})[x];
+      CHECK(g.to_vector() == Values{1, 0});
+      CHECK(tape.gradient(g, {x}, seed)[x].to_vector() == Values{0, 0});
+    }
+  }
+}
+
+TEST_CASE("the gradient of pow to its exponent is NaN where that is NaN, and 0 for powers of 0") {
+  const Tensor a = parameter(tensor({0, 0, 0, 2}, DType::f64));
+  const Tensor b = parameter(tensor({not_a_number, 0, 2, not_a_number}, DType::f64));
+  Tape tape;
+  const Tensor y = pow(a, b);
+  const Values db = tape.gradient(y, {b}, ones({4}, DType::f64))[b].to_vector();
+  CHECK(std::isnan(db[0]));
+  CHECK(db[1] == 0);
+  CHECK(db[2] == 0);
+  CHECK(std::isnan(db[3]));
+}

@@ -540,6 +540,51 @@ TEST_CASE("help answers on stdout with exit code 0 and shows an example") {
   CHECK(run(folder, {"--help"}).exit_code == 0);
 }
 
+TEST_CASE("help fits 100 columns") {
+  const Folder folder;
+  for (const Arguments& arguments :
+       {Arguments{"--help"}, {"--help-all"}, {"graph", "--help"}, {"plan", "--help"}}) {
+    std::istringstream lines(run(folder, arguments).out);
+    std::size_t longest = 0;
+    for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+    CHECK(longest <= 100);
+    CHECK(longest > 80);
+  }
+}
+
+TEST_CASE("an unknown command is named, with those that there are") {
+  const Folder folder;
+  const Finished foo = run(folder, {"foo"});
+  CHECK(foo.exit_code == 2);
+  CHECK(contains(foo.err, "there is no command \"foo\"; there are train, sample"));
+  const Finished graph = run(folder, {"graph", "foo", "x.json"});
+  CHECK(graph.exit_code == 2);
+  CHECK(contains(graph.err, "there is no command \"foo\"; there are summary, saved"));
+}
+
+TEST_CASE("a new run keeps the files of the run before, and shows a step with all its state") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "3", "--seed", "1"})).exit_code == 0);
+  const std::string model = content(out + "/model.safetensors");
+  const Finished second = run(folder, train(text, out, {"--steps", "3", "--seed", "2"}));
+  REQUIRE(second.exit_code == 0);
+  CHECK(contains(second.out, "was moved to " + out + "/previous"));
+  CHECK(content(out + "/previous/model.safetensors") == model);
+  CHECK(content(out + "/model.safetensors") != model);
+
+  const Graph graph = graph::read_json(out + "/graph.json");
+  std::int64_t parameters = 0, state = 0;
+  for (const Graph::Storage& storage : graph.storages) {
+    if (storage.category == Category::parameter) parameters += storage.bytes;
+    if (storage.category == Category::optimizer_state) state += storage.bytes;
+  }
+  CHECK(state == 2 * parameters);  // the two moments of AdamW
+  for (const Graph::Event& event : graph.events)
+    CHECK((!event.birth || graph.storages[static_cast<std::size_t>(event.storage)].category !=
+                               Category::optimizer_state));
+}
+
 // ---- stdout -------------------------------------------------------------------------------------
 
 namespace {

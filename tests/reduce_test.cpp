@@ -141,6 +141,23 @@ TEST_CASE("EDGE-3: the gradient of a norm is 0 at 0") {
   check_throws(ErrorKind::value, {"p ="}, [] { norm(ones({2}), 0); });
 }
 
+TEST_CASE("EDGE-3: the gradient of a norm with p < 2 is 0 where an element is, at both orders") {
+  for (const double p : {0.5, 1.5}) {
+    CAPTURE(p);
+    const auto rows = [p](const Tensor& x) { return norm(x, p, {-1}); };
+    const Values g_rows = gradient_of(rows, tensor({{0, 0}, {0, 3}}, DType::f64));
+    CHECK(Values(g_rows.begin(), g_rows.end() - 1) == Values{0, 0, 0});
+    CHECK(g_rows[3] == doctest::Approx(1).epsilon(1e-15));
+    const Tensor x = parameter(f64({0, 3}));
+    Tape tape;
+    const Tensor y = norm(x, p);
+    const Tensor g = tape.gradient(y, {x}, {}, {.create_graph = true})[x];
+    // |x| of the one element that is not 0 has no curvature: (p - 1) / 3 - (p - 1) / 3.
+    for (const double h : tape.gradient(g, {x}, f64({1, 1}))[x].to_vector())
+      CHECK(std::abs(h) <= 1e-15);
+  }
+}
+
 TEST_CASE("The second derivative of std and norm at 0 is 0, not NaN") {
   const std::vector<std::function<Tensor(const Tensor&)>> functions = {
       [](const Tensor& x) { return tapehead::std(x); }, [](const Tensor& x) { return norm(x); }};
@@ -218,6 +235,60 @@ TEST_CASE("ACC-3: tenths, variances, norms and means of float32 are right to a r
 TEST_CASE("The variance of float64 numbers with a large mean does not cancel") {
   // Of 0..4 the variance is 2.5; the deviations of 1e9 + 0..4 from their mean are exact.
   CHECK(var(f64({1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9 + 4})).item() == 2.5);
+}
+
+TEST_CASE("The gradient of var is exactly 0 for equal values, though their mean is rounded") {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const double value : {0.1, 12345.678, 1e15 / 3})
+      for (const std::int64_t count : {3, 7, 1000})
+        CHECK(gradient_of([](const Tensor& x) { return var(x); }, full({count}, value, dtype)) ==
+              Values(static_cast<std::size_t>(count), 0.0));
+}
+
+TEST_CASE("ACC-3: gradients of var and std do not feel a mean that float32 cannot hold") {
+  // 2^20 + k / 8: the mean of eight of these lies between two floats.
+  Values values, deviations;
+  for (int k = 0; k < 8; ++k) {
+    values.push_back(1048576 + k / 8.0);
+    deviations.push_back((k - 3.5) / 8);
+  }
+  const double deviation = std::sqrt(5.25) / 8;
+  for (const bool root : {false, true})
+    for (const bool create_graph : {false, true}) {
+      CAPTURE(root);
+      CAPTURE(create_graph);
+      const Tensor x = parameter(from_vector(values, {8}, DType::f32));
+      Tape tape;
+      const Tensor y = root ? tapehead::std(x, {}, 0) : var(x, {}, 0);
+      const Values g = tape.gradient(y, {x}, {}, {.create_graph = create_graph})[x].to_vector();
+      for (std::size_t i = 0; i < g.size(); ++i) {
+        const double want = deviations[i] / 8 * (root ? 1 / deviation : 2);
+        CHECK(std::abs(g[i] - want) <= 4 * 0x1p-24 * std::abs(want));
+      }
+    }
+}
+
+TEST_CASE("The gradient of logsumexp is softmax, however coarse the result") {
+  for (const double offset : {0.0, 1e7, 1e15}) {
+    CAPTURE(offset);
+    for (const bool create_graph : {false, true}) {
+      const Tensor x = parameter(tensor({offset, offset + 2, offset, offset + 2}));
+      Tape tape;
+      const Tensor y = logsumexp(x);
+      const Values g = tape.gradient(y, {x}, {}, {.create_graph = create_graph})[x].to_vector();
+      const Values values = x.to_vector();
+      const double small = std::exp(values[0] - values[1]);  // 2 is lost beside 1e15
+      for (std::size_t i = 0; i < 4; ++i) {
+        const double want = (i % 2 == 0 ? small : 1) / (2 + 2 * small);
+        CHECK(std::abs(g[i] - want) <= 8 * 0x1p-24);
+      }
+    }
+  }
+  const auto rows = [](const Tensor& x) { return logsumexp(x, {1}); };
+  const Values of_infinity = gradient_of(rows, tensor({{infinity, 3}, {-infinity, 3}}, DType::f64));
+  CHECK(of_infinity[1] == 0);
+  CHECK(of_infinity[2] == 0);
+  CHECK(of_infinity[3] == 1);
 }
 
 TEST_CASE("logsumexp holds for large, infinite and missing values") {

@@ -13,7 +13,9 @@
 #include <tapehead/ops/activations.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/fused_attention.h>
 #include <tapehead/ops/join.h>
+#include <tapehead/ops/loss.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/random.h>
@@ -26,6 +28,7 @@
 #include <cmath>
 #include <csignal>
 #include <functional>
+#include <optional>
 
 #include <sys/resource.h>
 
@@ -481,4 +484,41 @@ TEST_CASE(
   const Tensor z = sum(exp(y));  // the disk has room again
   CHECK(tape.gradient(z, {x})[x].numel() == 1000);
   CHECK(folder.size() == 0);
+}
+
+TEST_CASE("KeepInBf16 leaves statistics, and what exponentials are taken of, as they are") {
+  Generator random(31);
+  const Tensor q = parameter(randn({1, 2, 32, 16}, DType::f32, random));
+  const Tensor k = parameter(randn({1, 2, 32, 16}, DType::f32, random));
+  const Tensor v = parameter(randn({1, 2, 32, 16}, DType::f32, random));
+  const Tensor shift = full({1, 1, 1, 1}, 1000, DType::f32);  // moves no weight
+  const Tensor seed = randn({1, 2, 32, 16}, DType::f32, random);
+  const auto gradients = [&](bool rounds) {
+    Tape tape;
+    Tensor y;
+    {
+      std::optional<nn::KeepInBf16> hooks;
+      if (rounds) hooks.emplace();
+      y = fused_attention(mul(q, 1.5), mul(k, 0.5), mul(v, 1.0), {.scale = 0.25, .bias = shift});
+    }
+    return tape.gradient(y, {q, k, v}, seed);
+  };
+  const Gradients exact = gradients(false), rounded = gradients(true);
+  for (const Tensor& leaf : {q, k, v}) {
+    // 2^-9 of what is saved, times scores of up to about 5.
+    CHECK(norm(sub(rounded[leaf], exact[leaf])).item() < 0.02 * norm(exact[leaf]).item());
+    CHECK(rounded[leaf].to_vector() != exact[leaf].to_vector());
+  }
+
+  const Tensor logits = parameter(randn({4, 9}, DType::f32, random));
+  const Tensor target = from_vector<std::int64_t>({1, 0, 8, 3}, {4});
+  const auto loss_gradient = [&](bool rounds) {
+    std::optional<nn::KeepInBf16> hooks;
+    if (rounds) hooks.emplace();
+    Tape tape;
+    const Tensor far = add(logits, 1000.0);
+    const Tensor y = add(cross_entropy(far, target), sum(logsumexp(far, {1})));
+    return tape.gradient(y, {logits})[logits].to_vector();
+  };
+  CHECK(loss_gradient(true) == loss_gradient(false));
 }

@@ -163,6 +163,14 @@ TEST_CASE("Along every dim, for short and long rows, the values are those of the
   }
 }
 
+TEST_CASE(
+    "Along columns, the products in the gradient of softmax are not rounded before their sum") {
+  const double near_one = 1 + 0x1p-12;  // its square has 25 significant bits, a float 24
+  const Tensor g = tensor({{near_one, 0}, {-1, 0}, {0, 0}});
+  const Tensor y = tensor({{near_one, 0}, {1, 0}, {1, 0}});
+  CHECK(softmax_backward(g, y, 0).to_vector()[4] == -(0x1p-11 + 0x1p-24));
+}
+
 TEST_CASE("softmax and its gradient do not depend on the number of threads") {
   Generator generator(9);
   const Tensor x = randn({300, 513}, DType::f32, generator);

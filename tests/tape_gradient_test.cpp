@@ -202,16 +202,40 @@ TEST_CASE("a rule that returns no gradient, or one of another shape or dtype, is
                }));
 }
 
+TEST_CASE("a rule that walks its own tape is a StateError, and the record is consumed as ever") {
+  struct WalkingNode final : Node {
+    WalkingNode() : Node("walking") {}
+    std::function<void()> walk;
+    Grads backward(Tensor g, const Wanted&) override {
+      walk();
+      return {g};
+    }
+  };
+  const Tensor x = leaf({1, 2}, {2});
+  for (const bool keep : {false, true}) {
+    Tape tape;
+    const Tensor s = product(x, x);
+    const Tensor y = record<WalkingNode>(copied("walking", s), {&s}, [&](WalkingNode& node) {
+      node.walk = [&] { tape.gradient(s, {x}, from_vector<double>({1, 1}, {2}), {.keep = keep}); };
+    });
+    const Tensor seed = from_vector<double>({1, 1}, {2});
+    check_throws(ErrorKind::state, {"gradient: ", "is being computed", "rule"},
+                 [&] { tape.gradient(y, {x}, seed, {.keep = true}); });
+    CHECK(tape.gradient(s, {x}, seed)[x].to_vector() == Values{2, 4});
+  }
+}
+
 TEST_CASE("a rule that returns more gradients than there are inputs is named") {
   struct TwoForOne final : Node {
     TwoForOne() : Node("two_for_one") {}
     Grads backward(Tensor g, const Wanted&) override { return {g, g}; }
   };
-  const Tensor x = parameter(ones({2}));
+  const Tensor x = parameter(from_vector<float>({1, 1}, {2}));
   Tape tape;
-  const Tensor y = record<TwoForOne>(ones({2}), {&x}, [](TwoForOne&) {});
-  check_throws(ErrorKind::state, {"two_for_one", "gradient of input 1", "1 inputs"},
-               [&] { tape.gradient(y, {x}, ones({2})); });
+  const Tensor y = record<TwoForOne>(from_vector<float>({1, 1}, {2}), {&x}, [](TwoForOne&) {});
+  check_throws(ErrorKind::state, {"two_for_one", "gradient of input 1", "1 inputs"}, [&] {
+    tape.gradient(y, {x}, from_vector<float>({1, 1}, {2}));
+  });
 }
 
 TEST_CASE("errors of a rule carry the module path of the operation that it differentiates") {

@@ -45,6 +45,23 @@ TEST_CASE("parallel_for covers every item once, for any number of threads, items
       }
 }
 
+TEST_CASE(
+    "what another thread computes from a recorded tensor has lost its gradient, and says so") {
+  const Tensor x = leaf({1, 2}, {2});
+  Tape tape;
+  const Tensor y = product(x, x);
+  Tensor z, number;
+  std::thread([&] {
+    z = scaled(y, 3);
+    const Tape::Pause pause;
+    number = scaled(y, 3);  // meant to be a constant
+  }).join();
+  CHECK(z.requires_grad());
+  tests::check_throws(ErrorKind::state, {"total", "gradient is lost"}, [&] { total(z); });
+  CHECK_FALSE(number.requires_grad());
+  CHECK_FALSE(total(number).requires_grad());
+}
+
 TEST_CASE("parallel_for inside parallel_for runs on the calling thread") {
   const ThreadBudget budget(4);
   std::atomic<std::int64_t> sum{0};

@@ -93,12 +93,13 @@ TAPEHEAD_MULTIVERSION T dot_row(const T* a, const T* b, std::int64_t count) {
 }
 
 // dS = A (dA - D) in place of dA. A weight of 0 gives 0 whatever dA is: a hidden value may be NaN.
-// Where the weight is 1 there is no other key, so D is dA, but for its rounding: dS must be 0.
+// Of a query that sees one key, D is dA, but for its rounding: there dS must be 0.
 template <class T>
-TAPEHEAD_MULTIVERSION void score_gradient_row(const T* a, T* da, std::int64_t count, T d) {
+TAPEHEAD_MULTIVERSION void score_gradient_row(const T* a, T* da, std::int64_t count, T d,
+                                              bool sees_one) {
 #pragma omp simd
   for (std::int64_t j = 0; j < count; ++j) {
-    const T own = a[j] == T(1) ? da[j] : d;
+    const T own = sees_one ? da[j] : d;
     da[j] = a[j] == T(0) ? T(0) : a[j] * (da[j] - own);
   }
 }
@@ -140,7 +141,8 @@ class Head {
   }
 
   // Scores of a tile, scaled, biased, -infinity where hidden, into s (row-major, `tile` a row).
-  // Returns whether any key of the tile is hidden from any of its queries.
+  // Returns whether any key of the tile is hidden from any of its queries. A hidden score is set,
+  // not added to: a hidden key may be NaN.
   bool scores(std::int64_t i0, std::int64_t rows, std::int64_t j0, std::int64_t columns,
               T* s) const {
     gemm_tile<T>(false, true, rows, columns, features, static_cast<T>(terms_.scale), q.row(i0),
@@ -149,7 +151,12 @@ class Head {
     for (std::int64_t i = 0; i < rows; ++i) {
       T* row = s + i * tile;
       if (terms_.bias)
-        for (std::int64_t j = 0; j < columns; ++j) row[j] += bias_.at(i0 + i, j0 + j);
+        for (std::int64_t j = 0; j < columns; ++j) {
+          const T added = bias_.at(i0 + i, j0 + j);
+          const bool hides = added == -infinity<T>;
+          row[j] = hides ? added : row[j] + added;
+          any_hidden = any_hidden || hides;
+        }
       if (terms_.hidden)
         for (std::int64_t j = 0; j < columns; ++j)
           if (hidden_.at(i0 + i, j0 + j)) {
@@ -161,6 +168,18 @@ class Head {
       any_hidden = any_hidden || seen < columns;
     }
     return any_hidden;
+  }
+
+  // Whether query i sees exactly one key.
+  bool sees_one(std::int64_t i) const {
+    const std::int64_t end = visible_end(i + 1);
+    int seen = 0;
+    for (std::int64_t j = 0; j < end && seen < 2; ++j) {
+      const bool hidden =
+          (terms_.hidden && hidden_.at(i, j)) || (terms_.bias && bias_.at(i, j) == -infinity<T>);
+      seen += hidden ? 0 : 1;
+    }
+    return seen == 1;
   }
 
   // Drops entries of a tile of weights (or of their gradient) and scales the others, as dropout of
@@ -283,9 +302,13 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
                    std::int64_t rows) {
   alignas(64) std::array<T, tile * tile> a, da;
   std::array<T, tile> d;
-  for (std::int64_t i = 0; i < rows; ++i)
+  std::array<bool, tile> sees_one;
+  for (std::int64_t i = 0; i < rows; ++i) {
     d[static_cast<std::size_t>(i)] =
         dot_row(out.dy.row(i0 + i), out.y.row(i0 + i), head.value_features);
+    // The sum is 1 for one key, and for a key far ahead of the others.
+    sees_one[static_cast<std::size_t>(i)] = out.row_sum[i0 + i] == T(1) && head.sees_one(i0 + i);
+  }
   const std::int64_t end = head.visible_end(i0 + rows);
   const std::int64_t end_before = i0 == 0 ? 0 : head.visible_end(i0);
   for (std::int64_t j0 = 0; j0 < end; j0 += tile) {
@@ -299,7 +322,7 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
     head.drop(i0, rows, j0, columns, da.data());
     for (std::int64_t i = 0; i < rows; ++i)
       score_gradient_row(a.data() + i * tile, da.data() + i * tile, columns,
-                         d[static_cast<std::size_t>(i)]);
+                         d[static_cast<std::size_t>(i)], sees_one[static_cast<std::size_t>(i)]);
     head.drop(i0, rows, j0, columns, a.data());
     // Rows of dk and dv up to end_before hold the parts of earlier queries; those from there on are
     // written for the first time (by the first head of a group).

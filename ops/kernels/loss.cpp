@@ -25,18 +25,20 @@ class Weights {
   double total_;
 };
 
+template <class T>
 struct RowSums {
-  double max, log_total;
+  T max;
+  double total;   // of exp(x - max)
   double smooth;  // sum of weight * (x - max)
 };
 
 template <class T>
-TAPEHEAD_MULTIVERSION RowSums sums_of_row(const T* x, const T* weight, std::int64_t n,
-                                          bool smooth) {
+TAPEHEAD_MULTIVERSION RowSums<T> sums_of_row(const T* x, const T* weight, std::int64_t n,
+                                             bool smooth) {
   const T max = max_run(x, n);
   const double total = sum_run<T>(
       n, [=](std::int64_t c) __attribute__((always_inline)) { return exp(x[c] - max); });
-  RowSums sums{static_cast<double>(max), std::log(total), 0};
+  RowSums<T> sums{max, total, 0};
   if (smooth)
     sums.smooth = sum_run<T>(
         n, [=](std::int64_t c) __attribute__((always_inline)) {
@@ -45,34 +47,31 @@ TAPEHEAD_MULTIVERSION RowSums sums_of_row(const T* x, const T* weight, std::int6
   return sums;
 }
 
-// dx = exp(x - lse) * scale - spread * weight. lse comes in two parts: as one float it would be too
-// coarse for large logits.
+// dx = exp(x - max) * scale - spread * weight.
 template <class T>
-TAPEHEAD_MULTIVERSION void gradient_of_row(const T* x, const T* weight, std::int64_t n, T lse_high,
-                                           T lse_low, T scale, T spread, T* dx) {
+TAPEHEAD_MULTIVERSION void gradient_of_row(const T* x, const T* weight, std::int64_t n, T max,
+                                           T scale, T spread, T* dx) {
   if (weight) {
 #pragma omp simd
-    for (std::int64_t c = 0; c < n; ++c)
-      dx[c] = exp((x[c] - lse_high) - lse_low) * scale - spread * weight[c];
+    for (std::int64_t c = 0; c < n; ++c) dx[c] = exp(x[c] - max) * scale - spread * weight[c];
   } else {
 #pragma omp simd
-    for (std::int64_t c = 0; c < n; ++c) dx[c] = exp((x[c] - lse_high) - lse_low) * scale - spread;
+    for (std::int64_t c = 0; c < n; ++c) dx[c] = exp(x[c] - max) * scale - spread;
   }
 }
 
 template <class T>
 void backward_row(const ClassTargets& targets, const Weights<T>& weights, std::int64_t row,
-                  const T* x, double lse, double g, T* dx) {
+                  const T* x, T max, double total, double g, T* dx) {
   const std::int64_t n = targets.classes, t = targets.at(row);
   const double sharp = (1 - targets.smoothing) * weights[t];
   const double spread = targets.smoothing / static_cast<double>(n);
   const double mass = sharp + spread * weights.total();
-  const T high = static_cast<T>(lse);
-  const T low = std::isfinite(high) ? static_cast<T>(lse - static_cast<double>(high)) : T(0);
-  gradient_of_row(x, weights.data(), n, high, low, static_cast<T>(mass * g),
+  gradient_of_row(x, weights.data(), n, max, static_cast<T>(mass * g / total),
                   static_cast<T>(spread * g), dx);
   // p - 1 at the target, without the cancellation when p is close to 1.
-  const double below_one = std::expm1(static_cast<double>(x[t]) - lse);
+  const double log_p = (static_cast<double>(x[t]) - static_cast<double>(max)) - std::log(total);
+  const double below_one = std::expm1(log_p);
   dx[t] = static_cast<T>(g * (mass * below_one + spread * (weights.total() - weights[t])));
 }
 
@@ -105,31 +104,37 @@ double kept_weight(const ClassTargets& targets, DType dtype) {
 }
 
 void cross_entropy(const ClassTargets& targets, const View& logits, const View& loss,
-                   const View& lse) {
+                   const View& row_max, const View& row_sum) {
   visit_floating(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const Weights<T> weights(targets);
     const double s = targets.smoothing, spread = s / static_cast<double>(targets.classes);
     for_each_row(targets, [&](std::int64_t row) {
       T& row_loss = loss.as<T>()[row];
-      double& row_lse = lse.as<double>()[row];
+      T& largest = row_max.as<T>()[row];
+      double& total = row_sum.as<double>()[row];
       row_loss = T(0);
-      row_lse = 0;
+      largest = T(0);
+      total = 0;
       if (targets.ignores(row)) return;
       const T* x = logits.as<const T>() + row * logits.strides[0];
-      const RowSums sums = sums_of_row(x, weights.data(), targets.classes, s != 0);
+      const RowSums<T> sums = sums_of_row(x, weights.data(), targets.classes, s != 0);
       const std::int64_t t = targets.at(row);
-      const double minus_lp = sums.log_total - (static_cast<double>(x[t]) - sums.max);
+      largest = sums.max;
+      total = sums.total;
+      const double log_total = std::log(total);
+      const double minus_lp =
+          (static_cast<double>(sums.max) - static_cast<double>(x[t])) + log_total;
       double value = (1 - s) * weights[t] * minus_lp;
-      if (s != 0) value += spread * (weights.total() * sums.log_total - sums.smooth);
+      if (s != 0) value += spread * (weights.total() * log_total - sums.smooth);
       row_loss = static_cast<T>(value);
-      row_lse = sums.max + sums.log_total;
     });
   });
 }
 
-void cross_entropy_backward(const ClassTargets& targets, const View& logits, const View& lse,
-                            const View& g, double divisor, const View& dlogits) {
+void cross_entropy_backward(const ClassTargets& targets, const View& logits, const View& row_max,
+                            const View& row_sum, const View& g, double divisor,
+                            const View& dlogits) {
   visit_floating(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const Weights<T> weights(targets);
@@ -142,7 +147,7 @@ void cross_entropy_backward(const ClassTargets& targets, const View& logits, con
       }
       const double row_g = static_cast<double>(g.as<const T>()[row * g_step]) / divisor;
       backward_row(targets, weights, row, logits.as<const T>() + row * logits.strides[0],
-                   lse.as<const double>()[row], row_g, dx);
+                   row_max.as<const T>()[row], row_sum.as<const double>()[row], row_g, dx);
     });
   });
 }

@@ -75,10 +75,28 @@ TAPEHEAD_MULTIVERSION void scale_rows(const T* x, const T* weight, T* y, T* rstd
 // ---- backward
 // ------------------------------------------------------------------------------------
 
+// The mean in two parts, as in the forward pass.
 template <class T>
 struct RowStats {
-  T mean, rstd;
+  T mean, rest, rstd;
 };
+
+template <class T>
+TAPEHEAD_MULTIVERSION T mean_deviation(const T* x, T mean, std::int64_t n) {
+  return static_cast<T>(
+      sum_run<T>(
+          n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i] - mean; }) /
+      static_cast<double>(n));
+}
+
+// A mean no larger than the deviation is rounded by less than an element of xhat is; a larger one
+// gets back what its rounding took, and no more.
+template <class T>
+RowStats<T> centered_stats(const T* x, T mean, T rstd, std::int64_t n) {
+  if (std::abs(mean) * rstd <= T(1)) return {mean, T(0), rstd};
+  const T ulp = std::abs(mean) * std::numeric_limits<T>::epsilon();
+  return {mean, std::clamp(mean_deviation(x, mean, n), -ulp, ulp), rstd};
+}
 
 // Adds the parts of `count` rows to the sums over rows.
 template <std::size_t count, class T>
@@ -91,7 +109,7 @@ TAPEHEAD_MULTIVERSION void add_to_sums(const T* g, const T* x, const RowStats<T>
     T weight_part = 0, bias_part = 0;
     for (std::size_t r = 0; r < count; ++r) {
       const std::int64_t at = static_cast<std::int64_t>(r) * n + i;
-      weight_part += g[at] * ((x[at] - s[r].mean) * s[r].rstd);
+      weight_part += g[at] * (((x[at] - s[r].mean) - s[r].rest) * s[r].rstd);
       bias_part += g[at];
     }
     dweight[i] += static_cast<double>(weight_part);
@@ -106,7 +124,7 @@ TAPEHEAD_MULTIVERSION void input_gradient_row(const T* g, const T* x, const T* w
     return weight ? g[i] * weight[i] : g[i];
   };
   const auto xhat = [=](std::int64_t i) __attribute__((always_inline)) {
-    return (x[i] - stats.mean) * stats.rstd;
+    return ((x[i] - stats.mean) - stats.rest) * stats.rstd;
   };
   const double count = static_cast<double>(n);
   const T mean_u = centered ? static_cast<T>(sum_run<T>(n, u) / count) : T(0);
@@ -151,7 +169,7 @@ class Backward {
     for (std::int64_t r = args_.rows * chunk / chunks; r < last;) {
       const int count = last - r >= group ? group : 1;
       RowStats<T> stats[group];
-      for (int k = 0; k < count; ++k) stats[k] = {mean_ ? mean_[r + k] : T(0), rstd_[r + k]};
+      for (int k = 0; k < count; ++k) stats[k] = stats_of(r + k);
       // The sums first: dx may overwrite g.
       if (dweight) {
         const auto add = count == group ? add_to_sums<group, T> : add_to_sums<1, T>;
@@ -164,6 +182,11 @@ class Backward {
       }
       r += count;
     }
+  }
+
+  RowStats<T> stats_of(std::int64_t row) const {
+    if (!mean_) return {T(0), T(0), rstd_[row]};
+    return centered_stats(x_ + row * args_.n, mean_[row], rstd_[row], args_.n);
   }
 
   const NormBackward& args_;

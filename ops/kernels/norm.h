@@ -25,9 +25,9 @@ struct NormBackward {
   std::int64_t rows, n;
 };
 
-/// With u = g * weight: dx = rstd * (u - mean(u) - xhat * mean(u * xhat)), without the term mean(u)
-/// when there is no centering; dweight = sum of g * xhat and dbias = sum of g over the rows of each
-/// chunk.
+/// The mean is refined from x where its rounding matters. With u = g * weight: dx = rstd * (u -
+/// mean(u) - xhat * mean(u * xhat)), without the term mean(u) when there is no centering; dweight =
+/// sum of g * xhat and dbias = sum of g over the rows of each chunk.
 void norm_backward(DType dtype, const NormBackward& args);
 
 /// Number of chunks that the rows are cut into for the sums over rows: by the number of rows alone,

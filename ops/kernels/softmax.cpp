@@ -117,7 +117,8 @@ TAPEHEAD_MULTIVERSION void softmax_backward_columns(const T* g, const T* y, T* d
   for (std::int64_t i = 0; i < n; ++i) {
     const T *gi = g + i * step, *yi = y + i * step;
 #pragma omp simd
-    for (std::int64_t j = 0; j < width; ++j) total[j] += static_cast<double>(gi[j] * yi[j]);
+    for (std::int64_t j = 0; j < width; ++j)
+      total[j] += static_cast<double>(gi[j]) * static_cast<double>(yi[j]);
   }
   for (std::int64_t j = 0; j < width; ++j) dot[j] = static_cast<T>(total[j]);
   for (std::int64_t i = 0; i < n; ++i, g += step, y += step, dx += step) {

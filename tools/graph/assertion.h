@@ -22,7 +22,8 @@
 //                                                                  name, operation, module
 //     count       operations recorded                              operation, module
 //     flops       floating-point operations of matrix products     operation, module
-//     peak        the most bytes that were live at once; needs a ledger's graph
+//     peak        the most bytes that were live at once, without those from before that no
+//                 operation met (as peaks_at_most of budget.h); needs a ledger's graph
 //
 // A filter is key="pattern", several are separated by commas: square(512, module="layers.*"). A
 // pattern is that of glob.h; name is the saved value's name. What was recomputed within rules

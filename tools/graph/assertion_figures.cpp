@@ -71,7 +71,10 @@ std::int64_t flops(const Graph& graph, const FigureFilter& by) {
   return sum;
 }
 
-std::int64_t peak(const Graph& graph, const FigureFilter&) { return timeline(graph).peak; }
+std::int64_t peak(const Graph& graph, const FigureFilter&) {
+  const Timeline line = timeline(graph);
+  return line.peak - line.unwatched;
+}
 
 constexpr std::array figures = {
     Figure{"saved", true, true, true, false, saved<false>},

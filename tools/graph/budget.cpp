@@ -36,7 +36,9 @@ bool exists_anyway(const Graph& graph, const SavedRow& row) {
 std::string slot_text(const Graph& graph, const SavedRow& row) {
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
   return slot_label(graph, slot) + " " + describe(value_of(graph, row)) + ", " +
-         format_count(row.retained) + " bytes: " + slot.reason;
+         format_count(row.retained) + " bytes" +
+         (row.sharers > 0 ? ", shared by " + format_count(row.sharers + 1) + " slots" : "") + ": " +
+         slot.reason;
 }
 
 template <class Items, class Text>

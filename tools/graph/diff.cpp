@@ -4,6 +4,7 @@
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,8 +19,14 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // ---- what is compared --------------------------------------------------------------------------
 
-// As JSON has it: the types stay apart, and numbers keep all their digits.
+// As the file has it: the types stay apart, numbers keep all their digits, and those that JSON has
+// no word for are strings.
 std::string to_text(const Graph::Attribute& attribute) {
+  if (const double* number = std::get_if<double>(&attribute.value);
+      number && !std::isfinite(*number))
+    return attribute.name + (std::isnan(*number) ? " \"nan\""
+                             : *number > 0       ? " \"inf\""
+                                                 : " \"-inf\"");
   const json value = std::visit([](const auto& held) { return json(held); }, attribute.value);
   return attribute.name + " " + value.dump(-1, ' ', false, json::error_handler_t::replace);
 }

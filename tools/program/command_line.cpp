@@ -9,11 +9,16 @@
 #include <iostream>
 #include <memory>
 #include <new>
+#include <optional>
+#include <sstream>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "add_command.h"
 #include "cases_format.h"
 #include "commands.h"
+#include "help_text.h"
 #include "lecture/lecture.h"
 
 namespace tapehead::program {
@@ -130,6 +135,25 @@ int check_output(int exit_code) {
       bad_input);
 }
 
+// What is wrong with the first argument that should name a command and does not.
+std::optional<std::string> unknown_command(const CLI::App& app, int argc, const char* const* argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const std::vector<const CLI::App*> commands = at->get_subcommands({});
+    if (commands.empty()) return {};
+    const auto found = std::find_if(commands.begin(), commands.end(),
+                                    [&](const CLI::App* c) { return c->get_name() == argv[i]; });
+    if (found == commands.end()) {
+      std::string names;
+      for (const CLI::App* command : commands)
+        names += (names.empty() ? "" : ", ") + command->get_name();
+      return "there is no command \"" + std::string(argv[i]) + "\"; there are " + names;
+    }
+    at = *found;
+  }
+  return {};
+}
+
 int parse_and_run(int argc, const char* const* argv) {
   int exit_code = done;
   CLI::App app("Trains a small transformer, and shows what the backward pass saves.", "tapehead");
@@ -146,7 +170,12 @@ int parse_and_run(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {
-    return app.exit(asked_for_help);
+    std::ostringstream help;
+    app.exit(asked_for_help, help, help);
+    std::cout << wrapped_help(help.str());
+    return done;
+  } catch (const CLI::RequiredError& error) {
+    return complain(unknown_command(app, argc, argv).value_or(error.what()), bad_input);
   } catch (const CLI::ParseError& error) {
     return complain(error.what(), bad_input);
   } catch (const Error& error) {

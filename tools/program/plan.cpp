@@ -97,9 +97,9 @@ std::int64_t& of(graph::BytesByCategory& bytes, Category category) {
 }
 
 // A storage takes at most an eighth more than was asked for, or 63 bytes if that is more
-// (core/memory.cpp). AdamW's state, which the graph does not list, has two of them a parameter.
+// (core/memory.cpp).
 std::int64_t most_reserved(const Graph& graph, std::int64_t peak) {
-  return peak + peak / 8 + 64 * 3 * std::ssize(graph.storages);
+  return peak + peak / 8 + 64 * std::ssize(graph.storages);
 }
 
 std::string describe_step(const Graph::Step& step) {
@@ -112,10 +112,8 @@ void add_peak(const Graph& graph, Costs& costs) {
   for (std::size_t i = 0; i < graph.steps.size(); ++i)
     if (graph.steps[i].phase == Graph::Phase::backward)
       costs.gradients = of(line.after[i], Category::gradient);
-  // Operations meet every tensor but the optimizer's state, which lives throughout.
-  costs.optimizer_state = line.unwatched;
+  costs.optimizer_state = of(line.after.back(), Category::optimizer_state);
   costs.peak = line.peak;
-  of(costs.at_peak, Category::optimizer_state) = line.unwatched;
   for (const std::int64_t id : line.live_at_peak) {
     const Graph::Storage& storage = graph.storages[static_cast<std::size_t>(id)];
     of(costs.at_peak, storage.category) += storage.bytes;

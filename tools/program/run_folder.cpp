@@ -51,7 +51,7 @@ void lock_file(int descriptor, const fs::path& folder) {
 
 }  // namespace
 
-RunFolder::RunFolder(const fs::path& folder) {
+RunFolder::RunFolder(const fs::path& folder) : folder_(folder) {
   make(folder);
   lock_ = open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_ < 0) fail(folder, "the folder cannot be written to", errno);
@@ -66,5 +66,17 @@ RunFolder::RunFolder(const fs::path& folder) {
 }
 
 RunFolder::~RunFolder() { close(lock_); }
+
+fs::path RunFolder::set_earlier_run_aside() const {
+  const fs::path previous = folder_ / "previous";
+  make(previous);
+  for (const char* name : file_names) {
+    std::error_code error;
+    fs::remove(previous / name, error);
+    if (!error && fs::exists(folder_ / name)) fs::rename(folder_ / name, previous / name, error);
+    if (error) fail(folder_ / name, "cannot be moved to " + previous.string(), error.value());
+  }
+  return previous;
+}
 
 }  // namespace tapehead::program

@@ -12,10 +12,15 @@ class RunFolder {
   /// holds the lock. The lock of a process that died is no obstacle.
   explicit RunFolder(const std::filesystem::path& folder);
   ~RunFolder();
+  /// Moves the files of an earlier run into the folder `previous` in it, in the place of those of
+  /// the run before, and returns that folder. IoError.
+  std::filesystem::path set_earlier_run_aside() const;
+
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
  private:
+  std::filesystem::path folder_;
   int lock_;  // descriptor
 };
 

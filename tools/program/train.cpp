@@ -130,7 +130,8 @@ void start(const TrainCommand& command) {
                   corpus);
   const RunFolder folder(command.folder);
   if (has_run(command.folder))
-    std::cout << "note    " << command.folder << " holds an earlier run, which this one replaces\n";
+    std::cout << "note    the earlier run in " << command.folder << " was moved to "
+              << folder.set_earlier_run_aside().string() << "\n";
   train(trainer, corpus, command);
 }
 

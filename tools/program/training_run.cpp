@@ -48,7 +48,7 @@ TrainingRun::TrainingRun(Trainer& trainer, const Corpus& corpus, std::filesystem
 RunEnd TrainingRun::run() {
   const InterruptGuard interrupt;
   started_ = now_seconds();
-  if (is_new_) first_step();
+  if (is_new_) first_steps();
   Progress progress(stdout);
   while (!state_.finished() && !interrupt.requested() && !out_of_time()) {
     step();
@@ -74,7 +74,9 @@ void TrainingRun::step() {
   }
 }
 
-void TrainingRun::first_step() {
+// The second step is the one to show: it holds the optimizer's state, which the first one makes.
+void TrainingRun::first_steps() {
+  if (state_.total != 1) step();
   const Ledger ledger;
   step();
   const Graph graph = ledger.graph();

@@ -23,7 +23,7 @@ class TrainingRun {
 
  private:
   void step();
-  void first_step();
+  void first_steps();
   void write_graph(const Graph& graph) const;
   void at_milestone();
   bool is_milestone() const;
