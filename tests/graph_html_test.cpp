@@ -54,10 +54,9 @@ TEST_CASE("whatever names say, they stay inside their element") {
   const std::string page = graph::to_html(hostile, {.title = hostile.nodes[0].module});
   CHECK(graph::from_json(data(page, "graph")) == hostile);
   CHECK(nlohmann::json::parse(data(page, "about"))["title"] == hostile.nodes[0].module);
-  for (const char* mark : {"<script", "</script", "<!--", "<img", "\u2028", "{{"}) {
+  for (const char* mark : {"<script", "</script", "<!--", "<img", "\u2028"}) {
     CAPTURE(mark);
-    CHECK(count(page, mark) == count(plain, mark) + (std::string(mark) == "{{" ? count(
-        data(page, "graph") + data(page, "about"), mark) : 0));
+    CHECK(count(page, mark) == count(plain, mark));
   }
 }
 

@@ -62,21 +62,6 @@ const std::vector<Subject> subjects = {
     {"Gpt", gpt_step, "layers.*", "layers.*.self_attn"},
 };
 
-// Forward and backward of cross attention in "attn".
-Graph biased_step(const nn::Mask& mask, bool with_bias, nn::AttentionPath path) {
-  nn::MultiHeadAttention attention({.embed_dim = 12, .num_heads = 4, .path = path});
-  const Tensor bias = with_bias ? parameter(zeros({4, 8, 8})) : Tensor();
-  return watch([&] {
-    const ModuleScope scope("attn");
-    const Tensor x = zeros({32, 8, 12}), memory = zeros({32, 8, 12});
-    Tape tape;
-    const Tensor y = attention(x, memory, memory, mask, bias);
-    std::vector<Tensor> leaves = attention.parameters();
-    if (with_bias) leaves.push_back(bias);
-    (void)tape.gradient(sum(y * y), leaves);
-  });
-}
-
 // Calls f(subject, options) for all of them.
 template <class F>
 void for_each(F&& f) {

@@ -337,16 +337,16 @@ TEST_CASE("what a killed run was writing is removed by the next run, and nothing
     return names;
   };
   const std::vector<std::string> clean = files();
-  CHECK(clean == std::vector<std::string>{".lock", "checkpoint.safetensors", "graph.json",
-                                          "losses.csv", "model.safetensors"});
+  CHECK(clean == std::vector<std::string>{".lock", "checkpoint.safetensors", "graph.html",
+                                          "graph.json", "losses.csv", "model.safetensors"});
   for (const std::string& name : clean) folder.write("run/" + name + ".tmp-4194303-7", "half");
   folder.write("run/notes.csv.tmp-1-0", "of the user");
   check_refused(folder, train(folder / "missing.txt", out), "missing.txt");
   CHECK(files().size() == 2 * clean.size() + 1);
   REQUIRE(run(folder, resume(out)).exit_code == 0);
-  CHECK(files() == std::vector<std::string>{".lock", ".lock.tmp-4194303-7",
-                                            "checkpoint.safetensors", "graph.json", "losses.csv",
-                                            "model.safetensors", "notes.csv.tmp-1-0"});
+  CHECK(files() == std::vector<std::string>{
+                       ".lock", ".lock.tmp-4194303-7", "checkpoint.safetensors", "graph.html",
+                       "graph.json", "losses.csv", "model.safetensors", "notes.csv.tmp-1-0"});
 }
 
 // ---- the lecture --------------------------------------------------------------------------------

@@ -136,4 +136,18 @@ Graph gpt_step(const StepOptions& options) {
   });
 }
 
+Graph biased_step(const nn::Mask& mask, bool with_bias, nn::AttentionPath path) {
+  nn::MultiHeadAttention attention({.embed_dim = 12, .num_heads = 4, .path = path});
+  const Tensor bias = with_bias ? parameter(zeros({4, 8, 8})) : Tensor();
+  return watch([&] {
+    const ModuleScope scope("attn");
+    const Tensor x = zeros({32, 8, 12}), memory = zeros({32, 8, 12});
+    Tape tape;
+    const Tensor y = attention(x, memory, memory, mask, bias);
+    std::vector<Tensor> leaves = attention.parameters();
+    if (with_bias) leaves.push_back(bias);
+    (void)tape.gradient(sum(y * y), leaves);
+  });
+}
+
 }  // namespace tapehead::tests

@@ -27,6 +27,9 @@ Graph gpt_step(const StepOptions& options = {});
 /// both are checkpointed.
 Graph residual_step(const StepOptions& options = {});
 
+/// Forward and backward of cross attention in "attn", with a bias that wants a gradient or without.
+Graph biased_step(const nn::Mask& mask, bool with_bias, nn::AttentionPath path);
+
 /// The graph of what `step` does.
 Graph watch(const std::function<void()>& step);
 

@@ -37,6 +37,12 @@ const std::vector<Question> questions = {
     {"attention", "checkpoint", "attn"},
     {"attention", "fuse", "*"},
     {"attention", "recompute", "attn softmax.y"},
+    {"biased", "fuse", "attn"},
+    {"biased", "checkpoint", "attn"},
+    {"padded", "fuse", "attn"},
+    {"residual", "checkpoint", "part.*"},
+    {"residual", "checkpoint", "part.ff"},
+    {"residual", "fuse", "*"},
     {"encoder", "checkpoint", "layer"},
     {"encoder", "checkpoint", "layer.self_attn"},
     {"encoder", "fuse", "layer"},
@@ -44,6 +50,7 @@ const std::vector<Question> questions = {
     {"encoder_norm_first", "checkpoint", "layer"},
     {"encoder_norm_first", "checkpoint", "layer.self_attn"},
     {"encoder_norm_first", "checkpoint", "layer.linear?"},
+    {"encoder_norm_first", "checkpoint", "layer.norm?"},
     {"gpt", "checkpoint", "layers.*"},
     {"gpt", "checkpoint", "layers.1"},
     {"gpt", "checkpoint", "layers.*.self_attn"},
@@ -65,11 +72,16 @@ Graph answer(const Graph& graph, const Question& question) {
 }
 
 nlohmann::json figures(const Graph& graph) {
-  std::int64_t flops = 0;
+  std::int64_t flops = 0, live_sum = 0;
   for (const Graph::Node& node : graph.nodes) flops += node.flops;
+  const graph::Timeline line = graph::timeline(graph);
+  for (std::size_t i = 0; i < line.highest.size(); ++i)
+    live_sum += static_cast<std::int64_t>(i + 1) * line.highest[i];
   return {{"saved_activation_bytes", graph.saved_activation_bytes()},
           {"saved_bytes", graph.saved_bytes()},
-          {"peak_bytes", graph::timeline(graph).peak},
+          {"peak_bytes", line.peak},
+          {"steps", line.highest.size()},
+          {"live_sum", live_sum},
           {"flops", flops}};
 }
 
@@ -83,6 +95,10 @@ std::map<std::string, Graph> viewer_samples() {
   deepest.layers = 340;  // over 10,000 operations
   std::map<std::string, Graph> samples;
   samples["attention"] = attention_step(sizes);
+  samples["biased"] = biased_step(nn::Mask(), true, nn::AttentionPath::composed);
+  samples["padded"] = biased_step(nn::Mask::padding(std::vector<std::int64_t>(32, 5)), false,
+                                  nn::AttentionPath::composed);
+  samples["residual"] = residual_step(sizes);
   samples["encoder"] = encoder_step({.dropout = 0.25, .batch = 4, .time = 32});
   samples["encoder_norm_first"] = encoder_step({.norm_first = true, .batch = 16, .time = 16});
   samples["gpt"] = gpt_step(sizes);

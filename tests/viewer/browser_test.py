@@ -208,10 +208,18 @@ class ViewerTest(PageTest):
                             question["kind"])
                 self.one("#change-pattern").send_keys(question["pattern"], Keys.ENTER)
                 self.until(lambda: self.all("#comparison"))
-                self.assertEqual({key: then for key, (_, then) in self.compared().items()},
-                                 question["then"])
+                then = {key: then for key, (_, then) in self.compared().items()}
+                self.assertEqual({**then, **self.live_after(question)}, question["then"])
                 self.click(".chip button")
                 self.until(lambda: not self.all("#comparison"))
+
+    def live_after(self, question):
+        """Steps, and how much was live in each, as the page's simulator has it."""
+        return self.script("""
+            const graph = modules.graph.readGraph(document.getElementById("graph").textContent);
+            const { highest } = modules.replay.replay(modules.whatif.changed(graph, [arguments[0]]));
+            return { steps: highest.length,
+              live_sum: highest.reduce((sum, bytes, i) => sum + (i + 1) * bytes, 0) };""", question)
 
     def test_a_tick_makes_a_checkpoint(self):
         self.page("gpt_12")

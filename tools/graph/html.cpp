@@ -5,6 +5,7 @@
 #include <tapehead/graph/lint.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -24,19 +25,23 @@ std::string dump(const json& data) {
 
 // JSON has these characters in strings only, where each may be written as an escape. "<" could end
 // the element or begin a comment; the others are inert there, and escaped for whoever copies them.
+struct Escape {
+  std::string_view text, code;
+};
+constexpr std::array escapes = {Escape{"<", "\\u003c"}, Escape{">", "\\u003e"},
+                                Escape{"&", "\\u0026"}, Escape{"\u2028", "\\u2028"},
+                                Escape{"\u2029", "\\u2029"}};
+
 std::string escaped(std::string_view text) {
-  static constexpr std::string_view line_separator = "\u2028", paragraph_separator = "\u2029";
   std::string out;
   out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::string_view rest = text.substr(i);
-    if (text[i] == '<') out += "\\u003c";
-    else if (text[i] == '>') out += "\\u003e";
-    else if (text[i] == '&') out += "\\u0026";
-    else if (rest.starts_with(line_separator)) out += "\\u2028", i += line_separator.size() - 1;
-    else if (rest.starts_with(paragraph_separator))
-      out += "\\u2029", i += paragraph_separator.size() - 1;
-    else out += text[i];
+  while (!text.empty()) {
+    const auto* found = std::find_if(escapes.begin(), escapes.end(), [&](const Escape& escape) {
+      return text.starts_with(escape.text);
+    });
+    const bool stays = found == escapes.end();
+    out += stays ? text.substr(0, 1) : found->code;
+    text.remove_prefix(stays ? 1 : found->text.size());
   }
   return out;
 }

@@ -130,9 +130,9 @@ int run_graph_whatif(const GraphCommand& command) {
 
 int run_graph_html(const GraphCommand& command) {
   const Graph all = read(command);
-  const std::optional<Graph> other =
-      command.other.empty() ? std::nullopt
-                            : std::optional(graph::read_json(fs::path(command.other)));
+  const std::optional<Graph> other = command.other.empty()
+                                         ? std::nullopt
+                                         : std::optional(graph::read_json(fs::path(command.other)));
   graph::HtmlOptions options{.title = command.title.empty() ? command.file : command.title,
                              .other = other ? &*other : nullptr,
                              .budgets = command.budgets};

@@ -53,6 +53,12 @@ const verbs = {
 export const changeText = ({ kind, pattern }) =>
   `${verbs[kind]} ${kind === "fuse" && pattern === "*" ? "all modules" : pattern}`;
 
+function extraFlops(now, then) {
+  if (then === now) return "none";
+  const share = now > 0 ? ` (${(100 * (then / now - 1)).toFixed(0)} %)` : "";
+  return formatChange(then - now) + share;
+}
+
 function changeRow(app, { change, now, then }) {
   const changeOf = (key) => h("td", { class: "right number" },
     then[key] === undefined ? "unknown" : `${formatCount(then[key])} `,
@@ -62,9 +68,7 @@ function changeRow(app, { change, now, then }) {
   return h("tr", {},
     h("td", { class: "label" }, changeText(change)),
     changeOf("peak_bytes"), changeOf("saved_activation_bytes"),
-    h("td", { class: "right number" }, then.flops === now.flops ? "none"
-      : `${formatChange(then.flops - now.flops)} (${
-        (100 * (then.flops / now.flops - 1)).toFixed(0)} %)`),
+    h("td", { class: "right number" }, extraFlops(now.flops, then.flops)),
     h("td", {}, h("button", { type: "button", class: "small",
       "data-change": `${change.kind} ${change.pattern}`,
       on: { click: () => app.state.set({ changes: [...app.state.value.changes, change] }) } },

@@ -13,7 +13,7 @@ import { changeBox, patternsOf } from "./modules_panel.js";
 import { liveStorages } from "./replay.js";
 import { keptFacts } from "./saved_panel.js";
 import { shapeInLetters } from "./sizes.js";
-import { Table } from "./table.js";
+import { Table, lines } from "./table.js";
 
 const most = 12;
 
@@ -257,8 +257,7 @@ class Details {
     const table = new Table({ label: "Live storages", key: (id) => `storage:${id}`, tallest: 12,
       height: 44, open: (id) => this.app.select(`storage:${id}`), columns: [
         { key: "bytes", title: "bytes", width: "94px", right: true, cell: (id) =>
-          [h("div", {}, formatCount(graph.storages[id].bytes)),
-            h("div", { class: "second" }, words(graph.storages[id].category))] },
+          lines(formatCount(graph.storages[id].bytes), words(graph.storages[id].category)) },
         { key: "why", title: "why", width: "minmax(80px, 1fr)", cell: (id) =>
           h("div", { class: "two-lines" }, why[id]) }] });
     const ids = liveStorages(graph, events);

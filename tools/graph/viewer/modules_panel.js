@@ -3,10 +3,10 @@ import { starred } from "./advice.js";
 import { bar } from "./advice_panel.js";
 import { h, panel } from "./dom.js";
 import { existsAnyway } from "./graph.js";
-import { formatBytes, formatChange, formatCount, formatShare } from "./format.js";
+import { formatChange, formatCount, formatShare } from "./format.js";
 import { folded } from "./module_tree.js";
 import { findRegions } from "./regions.js";
-import { Table } from "./table.js";
+import { Table, byteLines } from "./table.js";
 
 // ---- what-if -----------------------------------------------------------------------------------
 
@@ -134,7 +134,8 @@ class ModulesPanel {
   constructor(app) {
     this.app = app;
     this.uses = ["toggled", "unfolded", "modules", "changes", "select"];
-    this.table = new Table({ label: "Modules", columns: [], key: (row) => row.key, tallest: 16,
+    this.table = new Table({ label: "Modules", columns: [], key: (row) => row.key, tallest: 15,
+      height: 38,
       open: (row) => app.select(row.key),
       sort: (key) => app.state.set({ modules: key === app.state.value.modules ? "" : key }) });
     this.element = panel("modules", "Modules", "A row counts the module and all below it; what " +
@@ -175,25 +176,24 @@ class ModulesPanel {
     const total = app.model.summary.saved_activation_bytes;
     const right = (key, title, width, cell, sortable = true) =>
       ({ key, title, width, cell, right: true, sortable });
+    const bytes = (sum) => (row) => byteLines(row[sum]);
     const list = [
-      { key: "name", title: "module", width: "minmax(160px, 1.8fr)", sortable: true,
+      { key: "name", title: "module", width: "minmax(140px, 1.8fr)", sortable: true,
         cell: (row) => this.nameCell(row) },
-      right("operations", "ops", "38px", (row) => formatCount(row.operations)),
-      right("activations", "saved activations", "minmax(150px, 1fr)", (row) =>
-        formatBytes(row.activations)),
-      { key: "share", title: "share", width: "94px", cell: (row) => h("span", { class: "share" },
+      right("operations", "ops", "42px", (row) => formatCount(row.operations)),
+      right("activations", "saved activations", "minmax(104px, 0.7fr)", bytes("activations")),
+      { key: "share", title: "share", width: "90px", cell: (row) => h("span", { class: "share" },
         bar(row.activations, total), h("span", {}, formatShare(row.activations, total))) }];
     if (app.other) list.push(
-      right("then", app.otherName, "minmax(110px, 0.7fr)", (row) => (row.kind === "node" ? ""
-        : formatCount(this.then(row, "activations"))), false),
-      right("delta", "difference", "minmax(90px, 0.7fr)", (row) => this.difference(row), false));
+      right("then", app.otherName, "minmax(104px, 0.7fr)", (row) => (row.kind === "node" ? ""
+        : byteLines(this.then(row, "activations"))), false),
+      right("delta", "difference", "minmax(104px, 0.7fr)", (row) => this.difference(row), false));
     else list.push(
-      right("shared", "shared", "minmax(66px, 0.6fr)", (row) => formatCount(row.shared)),
-      right("others", "parameters, inputs", "minmax(78px, 0.6fr)", (row) =>
-        formatCount(row.others)),
-      right("highest", "live at most", "minmax(80px, 0.6fr)", (row) => (row.kind === "node" ||
-        row.highest === 0 ? "" : formatCount(row.highest))));
-    list.push({ key: "checkpoint", title: "checkpoint", width: "76px", cell: (row) =>
+      right("shared", "shared", "minmax(92px, 0.7fr)", bytes("shared")),
+      right("others", "parameters, inputs", "minmax(96px, 0.7fr)", bytes("others")),
+      right("highest", "live at most", "minmax(104px, 0.7fr)", (row) => (row.kind === "node" ||
+        row.highest === 0 ? "" : byteLines(row.highest))));
+    list.push({ key: "checkpoint", title: "checkpoint", width: "74px", cell: (row) =>
       (row.kind === "node" || row.path === "" ? "" : changeBox(app, "checkpoint",
         patternsOf(app.model.graph, row.paths), `checkpoint ${row.path}`)) });
     return list;

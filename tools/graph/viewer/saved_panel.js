@@ -4,7 +4,7 @@ import { copyText, h, panel } from "./dom.js";
 import { describe, formatBytes, formatCount, formatUnits, place, plural, words } from "./format.js";
 import { slotLabel } from "./graph.js";
 import { bytesInLetters, shapeInLetters } from "./sizes.js";
-import { Table } from "./table.js";
+import { Table, lines } from "./table.js";
 
 const filters = [
   { name: "two-equal", label: "two equal dims", keeps: (row) => row.twoEqual },
@@ -78,8 +78,6 @@ function csv(app, rows) {
 
 // ---- the panel ---------------------------------------------------------------------------------
 
-const lines = (first, second) => [h("div", {}, first), h("div", { class: "second" }, second)];
-
 class SavedPanel {
   constructor(app) {
     this.app = app;
@@ -113,22 +111,22 @@ class SavedPanel {
   columns() {
     const { app } = this;
     return [
-      { key: "savers", title: "kept by", width: "minmax(150px, 1.3fr)", sortable: true,
+      { key: "savers", title: "kept by", width: "minmax(148px, 1.3fr)", sortable: true,
         cell: (row) => lines(row.savers[0].slice(row.modules[0].length).trim() +
           (row.slots.length > 1 ? ` and ${formatCount(row.slots.length - 1)} more` : ""),
         row.modules[0] || "outside modules") },
-      { key: "made", title: "tensor", width: "minmax(110px, 1fr)", sortable: true,
+      { key: "made", title: "tensor", width: "minmax(98px, 0.8fr)", sortable: true,
         cell: (row) => (row.value.name ? lines(row.value.name, words(row.category))
           : lines(row.madeBy.operation, row.madeBy.module)) },
-      { key: "shape", title: "shape", width: "minmax(116px, 0.8fr)", sortable: true,
+      { key: "shape", title: "shape", width: "minmax(142px, 0.8fr)", sortable: true,
         cell: (row) => lines(describe(row.value), shapeInLetters(row.value.shape, app.letters) ||
           words(row.category)) },
-      { key: "bytes", title: "bytes", width: "minmax(84px, 0.6fr)", right: true, sortable: true,
+      { key: "bytes", title: "bytes", width: "minmax(100px, 0.6fr)", right: true, sortable: true,
         cell: (row) => lines(formatCount(row.bytes), row.pins
           ? `shows ${formatCount(row.needed)}` : formatUnits(row.bytes)) },
       { key: "why", title: "why", width: "minmax(140px, 1.8fr)", sortable: true,
         cell: (row) => h("div", { class: "two-lines" }, row.why) },
-      { key: "freed", title: "freed", width: "64px", sortable: true, right: true,
+      { key: "freed", title: "freed", width: "66px", sortable: true, right: true,
         cell: (row) => (row.freed < 0 ? "not seen" : `step ${formatCount(row.freed)}`) },
       { key: "again", title: "make again", width: "52px", cell: (row) => this.again(row) },
     ];

@@ -55,7 +55,8 @@ function cancelled(names) {
 
 function power(names) {
   const counts = new Map();
-  for (const name of cancelled(names)) counts.set(name, (counts.get(name) ?? 0) + 1);
+  for (const name of cancelled(names).map((one) => (one.includes("|") ? `(${one})` : one)))
+    counts.set(name, (counts.get(name) ?? 0) + 1);
   return [...counts].map(([name, count]) => (count > 1 ? `${name}^${count}` : name)).join("*");
 }
 

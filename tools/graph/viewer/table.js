@@ -1,8 +1,16 @@
 // A table of any length: only the rows in sight are elements. A click, or Enter on the row that the
 // arrow keys are at, opens a row.
 import { h } from "./dom.js";
+import { formatCount, formatUnits } from "./format.js";
 
 const beyond = 6, printed = 24;
+
+/** A cell of two lines. */
+export const lines = (first, second) => [h("div", {}, first), h("div", { class: "second" }, second)];
+
+/** Bytes in two lines: exact, and in larger units. */
+export const byteLines = (bytes) =>
+  lines(formatCount(bytes), bytes < 1024 ? "" : formatUnits(bytes));
 
 export class Table {
   /**
