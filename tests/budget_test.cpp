@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -255,6 +256,19 @@ TEST_CASE("the peak is held to a budget, and what is live there is listed") {
                    "  transient f32 (), 4 bytes: made by sum in forward of sum");
   check_throws(ErrorKind::value, {"timeline", "no events"},
                [&] { (void)graph::peaks_at_most(small_graph(), 1000); });
+}
+
+TEST_CASE("a peak before the first step is named as such") {
+  Graph all;
+  std::optional<Tensor> big = zeros({1000});
+  const Ledger ledger;
+  big.reset();
+  const Tensor small = zeros({1});
+  all = ledger.graph();
+  const graph::BudgetResult result = graph::peaks_at_most(all, 4000);
+  CHECK(result.ok);
+  CHECK(result.message ==
+        "peaks at 4,000 bytes, exactly the budget of 4,000; before the first step");
 }
 
 TEST_CASE("of many slots the largest are listed") {

@@ -196,12 +196,9 @@ BudgetResult saves_as_in_file(const Graph& graph, const std::filesystem::path& p
 
 BudgetResult peaks_at_most(const Graph& graph, const Budget& budget) {
   const Timeline line = timeline(graph);
-  const Graph::Step& step = graph.steps[at(line.peak_step)];
   const std::string message = compared("peaks at", line.peak - line.unwatched, budget) +
-                              "; in step " + std::to_string(line.peak_step) + ", " +
-                              std::string(to_string(step.phase)) +
-                              (step.operation.empty() ? "" : " of ") +
-                              (step.module.empty() ? "" : step.module + " ") + step.operation;
+                              (line.peak_step < 0 ? "; " : "; in ") +
+                              place_of_step(graph, line.peak_step);
   if (line.peak - line.unwatched <= budget.bytes) return {true, message};
   const std::vector<std::string> why = reasons(graph);
   const auto text_of = [&](std::int64_t id) { return live_text(graph, id, why[at(id)]); };

@@ -15,12 +15,16 @@ std::string slot_label(const Graph& graph, const Graph::SavedSlot& slot) {
   return place(node.operation, node.module) + "." + slot.slot;
 }
 
-std::string place_of_step(const Graph& graph, std::int64_t index) {
-  if (index < 0) return "before the first step";
-  const Graph::Step& step = graph.steps[static_cast<std::size_t>(index)];
-  return "step " + format_count(index) + ", " + std::string(to_string(step.phase)) +
+std::string describe(const Graph::Step& step) {
+  return std::string(to_string(step.phase)) +
          (step.operation.empty() ? "" : " of " + step.operation) +
          (step.module.empty() ? "" : " in " + step.module);
+}
+
+std::string place_of_step(const Graph& graph, std::int64_t index) {
+  if (index < 0) return "before the first step";
+  return "step " + format_count(index) + ", " +
+         describe(graph.steps[static_cast<std::size_t>(index)]);
 }
 
 std::string describe(const Graph::Value& value) {

@@ -2,6 +2,7 @@
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/ledger.h>
+#include <tapehead/graph/labels.h>
 #include <tapehead/nn/optimizer.h>
 
 #include <algorithm>
@@ -102,11 +103,6 @@ std::int64_t most_reserved(const Graph& graph, std::int64_t peak) {
   return peak + peak / 8 + 64 * std::ssize(graph.storages);
 }
 
-std::string describe_step(const Graph::Step& step) {
-  return std::string(to_string(step.phase)) + " of " + step.operation +
-         (step.module.empty() ? "" : " in " + step.module);
-}
-
 void add_peak(const Graph& graph, Costs& costs) {
   graph::Timeline line = graph::timeline(graph);
   for (std::size_t i = 0; i < graph.steps.size(); ++i)
@@ -119,7 +115,7 @@ void add_peak(const Graph& graph, Costs& costs) {
     of(costs.at_peak, storage.category) += storage.bytes;
   }
   if (line.peak_step >= 0)
-    costs.peak_step = describe_step(graph.steps[static_cast<std::size_t>(line.peak_step)]);
+    costs.peak_step = graph::describe(graph.steps[static_cast<std::size_t>(line.peak_step)]);
   costs.most_reserved = most_reserved(graph, line.peak);
 }
 
