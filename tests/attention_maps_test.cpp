@@ -20,6 +20,7 @@
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::contains;
 
 namespace {
 
@@ -41,10 +42,6 @@ std::string data_of(const std::string& page) {
   const std::string begin = "<script type=\"application/json\" id=\"data\">";
   const std::size_t from = page.find(begin) + begin.size();
   return page.substr(from, page.find("</script", from) - from);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
 }
 
 }  // namespace

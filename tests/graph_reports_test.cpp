@@ -1,3 +1,4 @@
+#include "support/checks.h"
 #include "support/folder.h"
 #include "support/program.h"
 
@@ -25,12 +26,13 @@
 
 using namespace tapehead;
 using nlohmann::json;
+using tests::contains;
 using tests::run_program;
 
 namespace {
 
 // A training step of a small model, with T = 6 and every other size different.
-Graph gpt_step() {
+Graph small_gpt_step() {
   Generator generator(7);
   nn::Gpt gpt({.vocab_size = 11, .context = 6, .layers = 2, .heads = 2, .dim = 8}, generator);
   nn::AdamW optimizer(gpt, {.lr = 1e-3});
@@ -44,8 +46,8 @@ Graph gpt_step() {
   return ledger.graph();
 }
 
-const Graph& step() {
-  static const Graph graph = gpt_step();
+const Graph& small_step() {
+  static const Graph graph = small_gpt_step();
   return graph;
 }
 
@@ -56,20 +58,16 @@ Graph without_slot(Graph graph, std::int64_t index) {
   return graph;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("what a slot frees is what the saved activations lose without it") {
-  const std::vector<graph::SavedRow> rows = graph::saved_rows(step());
-  REQUIRE(rows.size() == step().saved.size());
+  const std::vector<graph::SavedRow> rows = graph::saved_rows(small_step());
+  REQUIRE(rows.size() == small_step().saved.size());
   std::int64_t shared = 0;
   for (const graph::SavedRow& row : rows) {
-    CAPTURE(step().saved[at(row.index)].slot);
-    const Graph less = without_slot(step(), row.index);
-    CHECK(step().saved_activation_bytes() - less.saved_activation_bytes() == row.freed);
+    CAPTURE(small_step().saved[at(row.index)].slot);
+    const Graph less = without_slot(small_step(), row.index);
+    CHECK(small_step().saved_activation_bytes() - less.saved_activation_bytes() == row.freed);
     CHECK(row.needed <= row.retained);
     shared += row.sharers > 0;
   }
@@ -79,46 +77,46 @@ TEST_CASE("what a slot frees is what the saved activations lose without it") {
 }
 
 TEST_CASE("a slot says whose results lie in the same storage, and in which step that dies") {
-  const auto rows = graph::saved_rows(step(), {.operation = "softmax"});
+  const auto rows = graph::saved_rows(small_step(), {.operation = "softmax"});
   REQUIRE(rows.size() == 2);
   for (const graph::SavedRow& row : rows) {
     // Masking and softmax worked in place of the scores.
     std::vector<std::string> viewers;
     for (const std::int64_t node : row.viewed_by)
-      viewers.push_back(step().nodes[at(node)].operation);
+      viewers.push_back(small_step().nodes[at(node)].operation);
     CHECK(viewers == std::vector<std::string>{"matmul", "masked_fill"});
     CHECK(row.viewers == 2);
-    const Graph::Step& last = step().steps[at(row.death)];
+    const Graph::Step& last = small_step().steps[at(row.death)];
     CHECK(last.phase == Graph::Phase::backward);
     CHECK(last.operation == "softmax");
-    CHECK(last.node == step().saved[at(row.index)].node);
+    CHECK(last.node == small_step().saved[at(row.index)].node);
   }
-  for (const graph::SavedRow& row : graph::saved_rows(step(), {.name = "norm1.weight"}))
+  for (const graph::SavedRow& row : graph::saved_rows(small_step(), {.name = "norm1.weight"}))
     CHECK(row.death == -1);  // a parameter lives on
-  Graph unwatched = step();
+  Graph unwatched = small_step();
   unwatched.events.clear();
   CHECK(graph::saved_rows(unwatched).front().death == -1);
 }
 
 TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
   const auto count = [](const graph::SavedSelection& selection, auto holds) {
-    const auto rows = graph::saved_rows(step(), selection);
+    const auto rows = graph::saved_rows(small_step(), selection);
     CHECK(rows.size() > 0);
-    CHECK(rows.size() < step().saved.size());
+    CHECK(rows.size() < small_step().saved.size());
     for (const graph::SavedRow& row : rows) CHECK(holds(row));
   };
   const auto node = [](const graph::SavedRow& row) -> const Graph::Node& {
-    return step().nodes[at(step().saved[at(row.index)].node)];
+    return small_step().nodes[at(small_step().saved[at(row.index)].node)];
   };
   count({.operation = "soft?ax"},
         [&](auto& row) { return contains(node(row).operation, "softmax"); });
   count({.name = "norm?.weight"}, [](auto& row) {
-    return contains(step().values[at(step().saved[at(row.index)].value)].name, "norm");
+    return contains(small_step().values[at(small_step().saved[at(row.index)].value)].name, "norm");
   });
   count({.module = "1"}, [&](auto& row) { return contains(node(row).module, "1"); });
   count({.shared = true}, [](auto& row) { return !row.shared_with.empty(); });
   count({.two_equal_dims = true}, [](auto& row) {
-    const Shape& shape = step().values[at(step().saved[at(row.index)].value)].shape;
+    const Shape& shape = small_step().values[at(small_step().saved[at(row.index)].value)].shape;
     return std::count(shape.begin(), shape.end(), 6) == 2 ||
            std::count(shape.begin(), shape.end(), 8) == 2;
   });
@@ -128,13 +126,13 @@ TEST_CASE("saved rows are sorted by operation, or by module, when that is asked 
   using Names = std::pair<std::string, std::string>;
   const auto names = [](graph::SavedOrder order) {
     std::vector<Names> all;
-    for (const graph::SavedRow& row : graph::saved_rows(step(), {.order = order})) {
-      const Graph::Node& node = step().nodes[at(step().saved[at(row.index)].node)];
+    for (const graph::SavedRow& row : graph::saved_rows(small_step(), {.order = order})) {
+      const Graph::Node& node = small_step().nodes[at(small_step().saved[at(row.index)].node)];
       const bool by_operation = order == graph::SavedOrder::operation;
       all.push_back(by_operation ? Names(node.operation, node.module)
                                  : Names(node.module, node.operation));
     }
-    CHECK(all.size() == step().saved.size());
+    CHECK(all.size() == small_step().saved.size());
     return all;
   };
   for (const graph::SavedOrder order : {graph::SavedOrder::operation, graph::SavedOrder::module}) {
@@ -145,7 +143,7 @@ TEST_CASE("saved rows are sorted by operation, or by module, when that is asked 
 }
 
 TEST_CASE("an expanded value needs the bytes of its distinct elements") {
-  Graph graph = step();
+  Graph graph = small_step();
   const std::int64_t index = graph::saved_rows(graph).front().index;
   Graph::Value& value = graph.values[at(graph.saved[at(index)].value)];
   value.shape = {5, 3};
@@ -154,56 +152,58 @@ TEST_CASE("an expanded value needs the bytes of its distinct elements") {
 }
 
 TEST_CASE("reports in JSON agree with the graph") {
-  const graph::Timeline line = graph::timeline(step());
-  const json summary = json::parse(graph::summary_json(step()));
-  CHECK(summary["saved_bytes"] == step().saved_bytes());
-  CHECK(summary["saved_activation_bytes"] == step().saved_activation_bytes());
+  const graph::Timeline line = graph::timeline(small_step());
+  const json summary = json::parse(graph::summary_json(small_step()));
+  CHECK(summary["saved_bytes"] == small_step().saved_bytes());
+  CHECK(summary["saved_activation_bytes"] == small_step().saved_activation_bytes());
   CHECK(summary["peak_bytes"] == line.peak);
-  CHECK(summary["operations"] == std::ssize(step().nodes));
+  CHECK(summary["operations"] == std::ssize(small_step().nodes));
   std::int64_t flops = 0;
-  for (const Graph::Node& node : step().nodes) flops += node.flops;
+  for (const Graph::Node& node : small_step().nodes) flops += node.flops;
   CHECK(summary["flops"] == flops);
-  const json by_operation = json::parse(graph::flops_json(step()))["operations"];
+  const json by_operation = json::parse(graph::flops_json(small_step()))["operations"];
   for (const auto& [name, sums] : by_operation.items()) flops -= sums["flops"].get<std::int64_t>();
   CHECK(flops == 0);
 
-  const json peak = json::parse(graph::peak_json(step()));
+  const json peak = json::parse(graph::peak_json(small_step()));
   std::int64_t live = peak["unwatched_bytes"];
   for (const json& storage : peak["live"]) live += storage["bytes"].get<std::int64_t>();
   CHECK(live == line.peak);
 
-  const json steps = json::parse(graph::timeline_json(step()))["steps"];
-  REQUIRE(steps.size() == step().steps.size());
+  const json steps = json::parse(graph::timeline_json(small_step()))["steps"];
+  REQUIRE(steps.size() == small_step().steps.size());
   CHECK(steps[at(line.peak_step)]["highest"] == line.peak);
 
-  const auto rows = graph::saved_rows(step());
-  CHECK(json::parse(graph::saved_json(step(), rows))["rows"].size() == rows.size());
+  const auto rows = graph::saved_rows(small_step());
+  CHECK(json::parse(graph::saved_json(small_step(), rows))["rows"].size() == rows.size());
 }
 
 TEST_CASE("reports as text fit a page and name the exact peak") {
-  const std::string peak = json::parse(graph::summary_json(step()))["peak_bytes"].dump();
+  const std::string peak = json::parse(graph::summary_json(small_step()))["peak_bytes"].dump();
   const std::string grouped = peak.substr(0, peak.size() - 3) + "," + peak.substr(peak.size() - 3);
   REQUIRE(peak.size() > 3);
   REQUIRE(peak.size() < 7);
   for (const std::string& text :
-       {graph::summary_text(step()), graph::timeline_text(step()), graph::peak_text(step(), 5),
-        graph::saved_text(step(), graph::saved_rows(step())), graph::flops_text(step())}) {
+       {graph::summary_text(small_step()), graph::timeline_text(small_step()),
+        graph::peak_text(small_step(), 5),
+        graph::saved_text(small_step(), graph::saved_rows(small_step())),
+        graph::flops_text(small_step())}) {
     for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
       end = text.find('\n', begin);
       REQUIRE(end != std::string::npos);
       CHECK(end - begin <= 100);
     }
   }
-  CHECK(contains(graph::summary_text(step()), grouped));
-  CHECK(contains(graph::peak_text(step(), 5), grouped));
-  const std::string timeline = graph::timeline_text(step());
+  CHECK(contains(graph::summary_text(small_step()), grouped));
+  CHECK(contains(graph::peak_text(small_step(), 5), grouped));
+  const std::string timeline = graph::timeline_text(small_step());
   CHECK(contains(timeline, grouped));
   for (const char* border : {"-- forward --", "-- backward --", "-- update --", "< peak"})
     CHECK(contains(timeline, border));
 }
 
 TEST_CASE("a drawing quotes names, closes its clusters and has an edge for each slot") {
-  Graph graph = step();
+  Graph graph = small_step();
   graph.nodes[0].operation = "a\"b\\";
   const std::string dot = graph::to_dot(graph);
   CHECK(contains(dot, "[label=\"a\\\"b\\\\ "));
@@ -220,7 +220,7 @@ TEST_CASE(
   const std::regex box(R"( *([nv]\d+) \[(shape=ellipse, )?label=""\];)");
   const std::regex edge(R"( *([nv]\d+) -> ([nv]\d+)( \[style=dashed, label=""\])?;)");
   const std::regex frame(R"(digraph tapehead \{| *subgraph cluster_\d+ \{| *\}| *label="";)");
-  std::istringstream lines(graph::to_dot(step()));
+  std::istringstream lines(graph::to_dot(small_step()));
   std::set<std::string> declared;
   std::string line;
   while (std::getline(lines, line)) {
@@ -236,14 +236,14 @@ TEST_CASE(
       CHECK((std::regex_match(line, frame) || line == "  node [shape=box];"));
     }
   }
-  const auto made = std::count_if(step().values.begin(), step().values.end(),
+  const auto made = std::count_if(small_step().values.begin(), small_step().values.end(),
                                   [](const auto& value) { return value.producer < 0; });
-  CHECK(std::ssize(declared) == std::ssize(step().nodes) + made);
+  CHECK(std::ssize(declared) == std::ssize(small_step().nodes) + made);
 }
 
 TEST_CASE("a trace's slices of phases lie end to end, and its counters are the timeline's") {
-  const graph::Timeline line = graph::timeline(step());
-  const json trace = json::parse(graph::to_trace(step()));
+  const graph::Timeline line = graph::timeline(small_step());
+  const json trace = json::parse(graph::to_trace(small_step()));
   CHECK(trace.size() == 1);
   std::int64_t end = 0;
   for (const json& event : trace["traceEvents"]) {
@@ -264,12 +264,12 @@ TEST_CASE("a trace's slices of phases lie end to end, and its counters are the t
       CHECK(event["dur"] == 1);
     }
   }
-  CHECK(end == std::ssize(step().steps));
+  CHECK(end == std::ssize(small_step().steps));
 }
 
 TEST_CASE("a trace has a slice and a counter for each step") {
-  const graph::Timeline line = graph::timeline(step());
-  const json events = json::parse(graph::to_trace(step()))["traceEvents"];
+  const graph::Timeline line = graph::timeline(small_step());
+  const json events = json::parse(graph::to_trace(small_step()))["traceEvents"];
   std::size_t slices = 0, counters = 0;
   for (const json& event : events) {
     if (event["ph"] == "X" && event["tid"] == 2) CHECK(event["ts"] == slices++);
@@ -277,34 +277,36 @@ TEST_CASE("a trace has a slice and a counter for each step") {
     CHECK(event["args"]["saved"] == line.after[counters][at(std::int64_t(Category::saved))]);
     CHECK(event["ts"] == ++counters);
   }
-  CHECK(slices == step().steps.size());
-  CHECK(counters == step().steps.size());
+  CHECK(slices == small_step().steps.size());
+  CHECK(counters == small_step().steps.size());
 }
 
 TEST_CASE("tapehead graph writes each report, and says what is wrong with a file") {
   const tests::Folder folder;
   const std::string file = folder.file("step.json").string();
   const std::string out = folder.file("report").string(), err = folder.file("err").string();
-  graph::write_json(step(), std::filesystem::path(file));
+  graph::write_json(small_step(), std::filesystem::path(file));
   const auto report = [&](const std::string& arguments) {
     CHECK(run_program("graph " + arguments + " " + file + " -o " + out) == 0);
     return nn::read_file("test", out);
   };
-  CHECK(report("summary") == graph::summary_text(step()));
+  CHECK(report("summary") == graph::summary_text(small_step()));
   CHECK(report("saved --shared --sort module --json") ==
-        graph::saved_json(step(), graph::saved_rows(step(), {.shared = true,
-                                                             .order = graph::SavedOrder::module})));
+        graph::saved_json(
+            small_step(),
+            graph::saved_rows(small_step(), {.shared = true, .order = graph::SavedOrder::module})));
   CHECK(report("saved --name norm --sort operation") ==
         graph::saved_text(
-            step(),
-            graph::saved_rows(step(), {.name = "norm", .order = graph::SavedOrder::operation})));
-  CHECK(report("timeline --json") == graph::timeline_json(step()));
-  CHECK(report("peak --limit 3") == graph::peak_text(step(), 3));
-  CHECK(report("flops") == graph::flops_text(step()));
-  CHECK(report("dot") == graph::to_dot(step()));
-  CHECK(report("trace") == graph::to_trace(step()));
+            small_step(),
+            graph::saved_rows(small_step(),
+                              {.name = "norm", .order = graph::SavedOrder::operation})));
+  CHECK(report("timeline --json") == graph::timeline_json(small_step()));
+  CHECK(report("peak --limit 3") == graph::peak_text(small_step(), 3));
+  CHECK(report("flops") == graph::flops_text(small_step()));
+  CHECK(report("dot") == graph::to_dot(small_step()));
+  CHECK(report("trace") == graph::to_trace(small_step()));
 
-  Graph unwatched = step();
+  Graph unwatched = small_step();
   unwatched.steps.clear();
   unwatched.events.clear();
   unwatched.live_before = 0;

@@ -1,6 +1,7 @@
 // tapehead lecture: its figures, that its bounds can fail, and its two reports. The command itself,
 // with all repeats, is a ctest test of its own.
 #include "support/checks.h"
+#include "support/values.h"
 
 #include "../tools/program/lecture/draws.h"
 #include "../tools/program/lecture/formulas.h"
@@ -15,17 +16,15 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <limits>
 #include <set>
 #include <sstream>
 
 using namespace tapehead;
 using namespace tapehead::program::lecture;
 using tests::check_throws;
+using tests::not_a_number;
 
 namespace {
-
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 // Two repeats give no spread worth its name, but all else is as in the command.
 const std::vector<Group>& all_groups() {

@@ -8,6 +8,7 @@
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/process.h"
+#include "support/values.h"
 
 #include <tapehead/core/scope.h>
 #include <tapehead/core/tape.h>
@@ -23,16 +24,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <sstream>
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::infinity;
+using tests::not_a_number;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-const double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 // Names that break careless writers; all valid UTF-8.
 const std::vector<std::string> odd_names = {"a\"b\\c",

@@ -4,6 +4,7 @@
 #include "../tools/program/plan_report.h"
 #include "support/checks.h"
 #include "support/folder.h"
+#include "support/program.h"
 
 #include <tapehead/graph/text.h>
 #include <tapehead/nn/atomic_file.h>
@@ -23,6 +24,8 @@ using namespace tapehead;
 using namespace tapehead::program;
 using nlohmann::json;
 using tests::check_throws;
+using tests::contains;
+using tests::run_program;
 
 namespace {
 
@@ -109,17 +112,7 @@ RealRun run_with_data(const TrainingSetup& setup) {
   return run;
 }
 
-int run_program(const std::string& arguments) {
-  const std::string command = std::string("'") + TAPEHEAD_PROGRAM + "' plan " + arguments;
-  const int status = std::system(command.c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-const char* const small_model =
+const char* const small_model_json =
     R"({"layers": 3, "heads": 2, "dim": 12, "context": 7, "vocabulary": 19})";
 
 }  // namespace
@@ -293,15 +286,15 @@ TEST_CASE("a model file has the sizes, and what is wrong with one is said by fie
   CHECK(model.vocab_size == 7);
   CHECK(model.dropout == 0.5);
   CHECK(model.tied_output);
-  CHECK_FALSE(model_from_json(small_model, "m.json").tied_output);
+  CHECK_FALSE(model_from_json(small_model_json, "m.json").tied_output);
   const auto refused = [](const std::string& from, const std::string& to, const char* what) {
-    std::string text = small_model;
+    std::string text = small_model_json;
     text.replace(text.find(from), from.size(), to);
     check_throws(ErrorKind::value, {"m.json: ", what}, [&] { model_from_json(text, "m.json"); });
   };
   refused("{", "[", "not JSON");
-  refused(small_model, "[1]", "must be a JSON object");
-  refused(small_model, "", "not JSON");
+  refused(small_model_json, "[1]", "must be a JSON object");
+  refused(small_model_json, "", "not JSON");
   refused("\"heads\": 2, ", "", "\"heads\" is missing");
   refused("12", "\"wide\"", "\"dim\" must be a whole number");
   refused("12", "12.5", "\"dim\" must be a whole number");
@@ -320,9 +313,9 @@ TEST_CASE("a model file has the sizes, and what is wrong with one is said by fie
 TEST_CASE("tapehead plan prints exact figures on a page, and the same as JSON") {
   const tests::Folder folder;
   const std::string file = folder.file("m.json").string(), out = folder.file("out").string();
-  std::ofstream(file) << small_model;
+  std::ofstream(file) << small_model_json;
   const auto report = [&](const std::string& more, int exit_code = 0) {
-    CHECK(run_program("--model " + file + " --batch 5 " + more + " > " + out) == exit_code);
+    CHECK(run_program("plan --model " + file + " --batch 5 " + more + " > " + out) == exit_code);
     return nn::read_file("test", out);
   };
   const Costs costs = costs_of(training_step(small_setup()));
@@ -351,24 +344,25 @@ TEST_CASE("tapehead plan prints exact figures on a page, and the same as JSON") 
 TEST_CASE("tapehead plan --fit finds a size that fits, the next of which does not") {
   const tests::Folder folder;
   const std::string file = folder.file("m.json").string(), out = folder.file("out").string();
-  std::ofstream(file) << small_model;
+  std::ofstream(file) << small_model_json;
   for (const std::string what : {"batch", "context"}) {
     const std::string arguments = "--model " + file + " --json --memory 2MiB ";
-    CHECK(run_program(arguments + "--fit " + what + " > " + out) == 0);
+    CHECK(run_program("plan " + arguments + "--fit " + what + " > " + out) == 0);
     const json found = json::parse(nn::read_file("test", out));
     CHECK(found["fit"]["what"] == what);
     const std::int64_t size = what == "batch" ? found["batch"] : found["model"]["context"];
     CHECK(size > 7);
     CHECK(found["fit"]["largest"] == size);
     const auto with = [&](std::int64_t value) {
-      return run_program(arguments + "--" + what + " " + std::to_string(value) + " > " + out);
+      return run_program("plan " + arguments + "--" + what + " " + std::to_string(value) + " > " + out);
     };
     CHECK(with(size) == 0);
     CHECK(with(size + 1) == 1);
   }
-  CHECK(run_program("--layers 3 --heads 2 --dim 12 --vocabulary 19 --memory 2MiB --fit context > " +
-                    out) == 0);
-  CHECK(run_program("--model " + file + " --memory 9KiB --fit batch > " + out) == 1);
+  CHECK(run_program(
+            "plan --layers 3 --heads 2 --dim 12 --vocabulary 19 --memory 2MiB --fit context > " +
+            out) == 0);
+  CHECK(run_program("plan --model " + file + " --memory 9KiB --fit batch > " + out) == 1);
   CHECK(
       contains(nn::read_file("test", out), "does not fit; not even a batch of 1 fits for certain"));
 }
@@ -379,7 +373,7 @@ TEST_CASE("tapehead plan refuses bad input with one line and exit code 2") {
   std::ofstream(file) << "{\"layers\":";
   const auto refused = [&](const std::string& arguments, const std::string& what) {
     CAPTURE(arguments);
-    CHECK(run_program(arguments + " 2> " + err) == 2);
+    CHECK(run_program("plan " + arguments + " 2> " + err) == 2);
     const std::string complaint = nn::read_file("test", err);
     CHECK(contains(complaint, what));
     CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);

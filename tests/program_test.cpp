@@ -1,4 +1,5 @@
 // The program `tapehead` as a user runs it: as a process, by its exit code, output and files.
+#include "support/checks.h"
 #include "support/folder.h"
 
 #include <tapehead/graph/json.h>
@@ -23,6 +24,7 @@
 #include <vector>
 
 using namespace tapehead;
+using tests::contains;
 
 namespace {
 
@@ -110,10 +112,6 @@ Finished run(const Folder& folder, const Arguments& arguments, Stdout stdout_is 
   Process process(folder, arguments, stdout_is);
   const int exit_code = process.wait();
   return {exit_code, process.out(), process.err()};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Text in which every character but a few follows from the one before.

@@ -38,4 +38,8 @@ inline void check_throws(ErrorKind kind, std::initializer_list<std::string> frag
                   "\" is not in: ", thrown->text);
 }
 
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace tapehead::tests

@@ -1,17 +1,15 @@
 // What the tests of NanGuard share.
 #pragma once
 
+#include "values.h"
+
 #include <tapehead/core/nan_guard.h>
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace tapehead::tests {
-
-inline constexpr double infinity = std::numeric_limits<double>::infinity();
-inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 /// A tensor of one dim, and a leaf of it.
 inline Tensor numbers(const std::vector<double>& values, DType dtype = DType::f64) {
