@@ -354,7 +354,8 @@ TEST_CASE("tapehead plan --fit finds a size that fits, the next of which does no
     CHECK(size > 7);
     CHECK(found["fit"]["largest"] == size);
     const auto with = [&](std::int64_t value) {
-      return run_program("plan " + arguments + "--" + what + " " + std::to_string(value) + " > " + out);
+      return run_program("plan " + arguments + "--" + what + " " + std::to_string(value) + " > " +
+                         out);
     };
     CHECK(with(size) == 0);
     CHECK(with(size + 1) == 1);
