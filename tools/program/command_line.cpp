@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "add_command.h"
+#include "bench/bench.h"
 #include "cases_format.h"
 #include "commands.h"
 #include "help_text.h"
@@ -117,6 +118,25 @@ void add_lecture(CLI::App& app, int& exit_code) {
   sub.add_flag("--json", options->json, "The report as JSON");
 }
 
+void add_bench(CLI::App& app, int& exit_code) {
+  const auto command = std::make_shared<bench::BenchCommand>();
+  CLI::App& sub = add_command(
+      app, "bench",
+      "Times what a small model does, each scenario in a process of its own after a check of its "
+      "result against float64. Exit code 0, or 1 when a result is wrong.\n"
+      "Example: tapehead bench --scenario 'gpt_*' --threads 2",
+      command, bench::run_bench, exit_code);
+  sub.add_option("--scenario", command->scenarios, "Names or patterns; all when not given")
+      ->delimiter(',');
+  sub.add_option("--threads", command->threads, "0: one for each core")->capture_default_str();
+  sub.add_option("--budget", command->budget, "Seconds of timing for each")->capture_default_str();
+  sub.add_flag("--no-check", command->unchecked, "Without the check, for repeats");
+  sub.add_flag("--growth", command->growth,
+               "How costs grow with the length of sequences, layers and nodes, instead");
+  sub.add_flag("--list", command->list, "Only say what there is");
+  sub.add_flag("--json", command->as_json, "A JSON object a line");
+}
+
 int complain(std::string message, int exit_code) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::cerr << "tapehead: " << message << std::endl;
@@ -164,6 +184,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_maps(app, exit_code);
   add_cases(app, exit_code);
   add_lecture(app, exit_code);
+  add_bench(app, exit_code);
   add_graph(app, exit_code);
   add_plan(app, exit_code);
   check_numbers(app);
