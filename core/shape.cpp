@@ -40,10 +40,6 @@ void Dims::erase(std::int64_t position) {
   --rank_;
 }
 
-bool Dims::operator==(const Dims& other) const {
-  return std::equal(begin(), end(), other.begin(), other.end());
-}
-
 std::string to_string(const Dims& dims) {
   std::string text = "(";
   for (const std::int64_t value : dims) {
@@ -61,12 +57,6 @@ Dims unravel(std::size_t flat, const Shape& shape) {
     rest /= shape[i];
   }
   return index;
-}
-
-std::int64_t numel(const Shape& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  return count;
 }
 
 void check_shape(std::string_view operation, const Shape& shape, std::size_t element_size) {

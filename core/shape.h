@@ -41,7 +41,13 @@ class Dims {
   void insert(std::int64_t position, std::int64_t value);
   void erase(std::int64_t position);
   operator std::span<const std::int64_t>() const { return {begin(), end()}; }
-  bool operator==(const Dims& other) const;
+  // Inline: every recorded operation compares shapes, and most have few dims.
+  bool operator==(const Dims& other) const {
+    if (rank_ != other.rank_) return false;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rank_); ++i)
+      if (values_[i] != other.values_[i]) return false;
+    return true;
+  }
 
  private:
   // Copies only the entries in use: a rank-2 shape moves 16 bytes, not 128.
@@ -65,7 +71,11 @@ std::string to_string(const Dims& dims);
 Dims unravel(std::size_t flat, const Shape& shape);
 
 /// Number of elements: the product of the sizes; 1 for "()". The shape has been checked.
-std::int64_t numel(const Shape& shape);
+inline std::int64_t numel(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return count;
+}
 
 /// Throws unless `shape` can exist: no negative size (ValueError), and a count of elements times
 /// `element_size` bytes below 2^63, zero sizes included (ShapeError).

@@ -163,15 +163,21 @@ class Tape::Walk {
   // A rule that returns a gradient of the wrong kind is an error of the rule, not of its caller.
   void check(const Node& node, std::size_t k, Grads& gradients) const {
     const std::uint32_t value = node.inputs()[k].value;
+    const bool is_there = k < gradients.size() && gradients[k].defined();
+    if (is_there && gradients[k].dtype() == tape_.values_[value].dtype &&
+        gradients[k].shape() == tape_.shape_of(value))
+      return;
+    reject(node, k, is_there ? gradients[k] : Tensor());
+  }
+
+  [[noreturn, gnu::cold]] void reject(const Node& node, std::size_t k, const Tensor& got) const {
+    const std::uint32_t value = node.inputs()[k].value;
     const std::string input = "the backward rule's gradient of input " + std::to_string(k);
-    if (k >= gradients.size() || !gradients[k].defined())
-      throw StateError(node.operation(), input + " is missing");
-    if (gradients[k].dtype() != tape_.values_[value].dtype ||
-        gradients[k].shape() != tape_.shape_of(value))
-      throw StateError(node.operation(), input + " is " + describe(gradients[k]) +
-                                             ", the input is " +
-                                             std::string(to_string(tape_.values_[value].dtype)) +
-                                             " " + to_string(tape_.shape_of(value)));
+    if (!got.defined()) throw StateError(node.operation(), input + " is missing");
+    throw StateError(node.operation(),
+                     input + " is " + describe(got) + ", the input is " +
+                         std::string(to_string(tape_.values_[value].dtype)) + " " +
+                         to_string(tape_.shape_of(value)));
   }
 
   Tape& tape_;
