@@ -41,10 +41,21 @@ template <class T>
 TAPEHEAD_MULTIVERSION void softmax_backward_rows(const T* g, const T* y, T* dx, std::int64_t rows,
                                                  std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, g += n, y += n, dx += n) {
-    const T dot = static_cast<T>(sum_run<T>(
-        n, [=](std::int64_t i) __attribute__((always_inline)) { return g[i] * y[i]; }));
+    // Where g and the dot product nearly cancel, the rounding of the latter is all that would show:
+    // it comes in two parts. Short rows are summed in double, and there so are exact products.
+    const double dot =
+        n < fold_lanes
+            ? sum_run<double>(
+                  n,
+                  [=](std::int64_t i) __attribute__((always_inline)) {
+                    return static_cast<double>(g[i]) * static_cast<double>(y[i]);
+                  })
+            : sum_run<T>(
+                  n, [=](std::int64_t i) __attribute__((always_inline)) { return g[i] * y[i]; });
+    const T near = static_cast<T>(dot);
+    const T rest = std::isfinite(near) ? static_cast<T>(dot - static_cast<double>(near)) : T(0);
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] * (g[i] - dot);
+    for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] * ((g[i] - near) - rest);
   }
 }
 
