@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/ledger.h>
 #include <tapehead/core/tape.h>
 
@@ -112,7 +113,7 @@ std::vector<Tensor> Tape::leaves_of(const Tensor& y) {
 
 std::int64_t Tape::flops() const {
   std::int64_t sum = 0;
-  for (const auto& node : nodes_) sum += node->flops();
+  for (const auto& node : nodes_) sum = count_sum(sum, node->flops());
   return sum;
 }
 

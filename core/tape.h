@@ -75,7 +75,8 @@ class Tape {
   /// StateError when y belongs to another tape.
   std::vector<Tensor> leaves_of(const Tensor& y);
 
-  /// Floating-point operations of the matrix products recorded so far.
+  /// Floating-point operations of the matrix products recorded so far; largest_count
+  /// (core/count.h) where they do not fit in 63 bits.
   std::int64_t flops() const;
 
   /// Whether one of the operations recorded so far is planned, not proven (Node::is_planned).

@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
@@ -97,7 +98,8 @@ struct FusedAttentionNode final : Node {
   // Two products over all pairs of positions, the hidden ones of a causal triangle included.
   std::int64_t flops() const override {
     const Shape q_shape = input_shape(0), v_shape = input_shape(2);
-    return 2 * q_shape[0] * q_shape[1] * q_shape[2] * v_shape[2] * (q_shape[3] + v_shape[3]);
+    return count_product(2, q_shape[0], q_shape[1], q_shape[2], v_shape[2],
+                         count_sum(q_shape[3], v_shape[3]));
   }
 
   void save_all(const Tensor& q_, const Tensor& k_, const Tensor& v_, const Tensor& y_,
@@ -161,11 +163,11 @@ struct FusedAttentionNode final : Node {
       const Tensor nobody = hidden_from_all(unseen, key_heads, group);
       k5 = masked_fill(std::move(k5), nobody, 0);
       v5 = masked_fill(std::move(v5), nobody, 0);
-    }
-    const Tensor a =
       const Tensor blind = sees_nothing(unseen, key_heads, group);
       q5 = masked_fill(std::move(q5), blind, 0);
       g5 = masked_fill(std::move(g5), blind, 0);
+    }
+    const Tensor a =
         grouped(weights(flat(matmul(q5, transpose(k5, -2, -1), {.scale = terms.scale})), unseen));
     const Tensor dropped = grouped(drop(flat(a)));
     const Tensor dv = matmul(transpose(dropped, -2, -1), g5);
@@ -213,8 +215,6 @@ struct FusedAttentionNode final : Node {
     return unsqueeze(of_groups, 4);
   }
 
-  static Tensor causal_hidden(std::int64_t queries, std::int64_t keys, std::int64_t offset) {
-    const Tensor mask = empty(op, {queries, keys}, DType::boolean, Category::constant);
   // (B, K, G, L, 1), or 1 in a dim in which all are alike: the queries that see no key.
   static Tensor sees_nothing(const Tensor& unseen, std::int64_t key_heads, std::int64_t group) {
     const Tensor blind = unsqueeze(all(unseen, {3}, true), 2);
@@ -222,6 +222,8 @@ struct FusedAttentionNode final : Node {
     return reshape(blind, {blind.size(0), key_heads, group, blind.size(3), 1});
   }
 
+  static Tensor causal_hidden(std::int64_t queries, std::int64_t keys, std::int64_t offset) {
+    const Tensor mask = empty(op, {queries, keys}, DType::boolean, Category::constant);
     launch([&] {
       bool* element = mask.view().as<bool>();
       for (std::int64_t i = 0; i < queries; ++i)

@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/join.h>
@@ -170,7 +171,8 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
   const std::int64_t d = normalize_dim("cat", dim, first.rank());
   check_joinable("cat", tensors, d);
   Shape shape = first.shape();
-  for (std::size_t i = 1; i < tensors.size(); ++i) shape[d] += tensors[i].shape()[d];
+  for (std::size_t i = 1; i < tensors.size(); ++i)
+    shape[d] = count_sum(shape[d], tensors[i].shape()[d]);  // too much for empty(), if not to count
   Tensor y = empty("cat", shape, first.dtype());
   launch([&] {
     std::int64_t offset = 0;
