@@ -159,8 +159,9 @@ View reversed(View x, const Dims& dims) {
 
 Tensor clone(const Tensor& x) { return row_major_copy<CloneNode>("clone", x); }
 
-Tensor contiguous(const Tensor& x) {
-  return x.defined() && x.is_contiguous() ? x : row_major_copy<ContiguousNode>("contiguous", x);
+Tensor contiguous(Tensor x) {
+  if (x.defined() && x.is_contiguous()) return x;
+  return row_major_copy<ContiguousNode>("contiguous", x);
 }
 
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {

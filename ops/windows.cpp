@@ -3,6 +3,7 @@
 #include <tapehead/core/arithmetic.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
+#include <tapehead/ops/give_back.h>
 #include <tapehead/ops/kernels/copy.h>
 #include <tapehead/ops/views.h>
 
@@ -115,7 +116,8 @@ std::vector<Tensor> consecutive_parts(const char* operation, const Tensor& x, st
 
 }  // namespace
 
-Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
+Tensor narrow(Tensor x, std::int64_t dim, std::int64_t start, std::int64_t length) {
+  const GiveBack give_back(x);
   const std::int64_t d = dim_of("narrow", x, dim);
   const std::int64_t size = x.shape()[d];
   if (length < 0) throw ValueError("narrow", "length " + std::to_string(length) + " is negative");
@@ -129,8 +131,9 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
                             [&](NarrowNode& node) { node.window = window; });
 }
 
-Tensor slice(const Tensor& x, std::int64_t dim, std::optional<std::int64_t> start,
+Tensor slice(Tensor x, std::int64_t dim, std::optional<std::int64_t> start,
              std::optional<std::int64_t> end, std::int64_t step) {
+  const GiveBack give_back(x);
   const std::int64_t d = dim_of("slice", x, dim);
   if (step < 1) throw ValueError("slice", "step " + std::to_string(step) + " must be at least 1");
   const std::int64_t size = x.shape()[d];
@@ -144,7 +147,8 @@ Tensor slice(const Tensor& x, std::int64_t dim, std::optional<std::int64_t> star
                            [&](SliceNode& node) { node.window = window; });
 }
 
-Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
+Tensor select(Tensor x, std::int64_t dim, std::int64_t index) {
+  const GiveBack give_back(x);
   const std::int64_t d = dim_of("select", x, dim);
   const std::int64_t size = x.shape()[d];
   if (index < -size || index >= size)
