@@ -58,6 +58,7 @@ Tape::Tape()
 Tape::Tape(SaveNothing) : Tape() { saves_nothing_ = true; }
 
 Tape::~Tape() {
+  if (&recording_state != thread_) detail::destroyed_on_wrong_thread("a Tape");
   if (Ledger::watching()) Ledger::closing(*this);
   // Tapes on the heap may close out of order: the one inside takes over the one around this one.
   for (Tape* inner = recording_state.tape; inner; inner = inner->outer_)

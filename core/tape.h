@@ -6,8 +6,9 @@
 //
 // The record is a list in execution order (a Wengert list), so the backward pass is a loop from its
 // end to its beginning: no recursion, no sorting, no cycles. A tape belongs to the thread that made
-// it; the innermost open tape of a thread records. Tapes of different threads share nothing but
-// leaves, which they only read.
+// it, and is destroyed on it (on another, its destruction ends the program); the innermost open
+// tape of a thread records. Tapes of different threads share nothing but leaves, which they only
+// read.
 #pragma once
 
 #include <tapehead/core/gradients.h>
