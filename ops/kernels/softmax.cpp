@@ -6,6 +6,7 @@ namespace tapehead::kernels {
 namespace {
 
 constexpr std::int64_t grain = 4096;  // elements, with an exponential for each
+constexpr std::int64_t short_row = 16;  // up to here a sum of exact products costs no time
 
 // ---- along rows: `rows` rows of n adjacent elements
 // ----------------------------------------------
@@ -44,7 +45,7 @@ TAPEHEAD_MULTIVERSION void softmax_backward_rows(const T* g, const T* y, T* dx, 
     // Where g and the dot product nearly cancel, the rounding of the latter is all that would show:
     // it comes in two parts. Short rows are summed in double, and there so are exact products.
     const double dot =
-        n < fold_lanes
+        n <= short_row
             ? sum_run<double>(
                   n,
                   [=](std::int64_t i) __attribute__((always_inline)) {
