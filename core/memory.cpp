@@ -147,9 +147,6 @@ void* allocate_from_system(const char* operation, const Shape& shape, std::size_
   return data;
 }
 
-// Allocations on this thread until one must fail; 0 when none must.
-constinit thread_local std::int64_t allocations_until_failure = 0;
-
 }  // namespace
 
 void MemoryAccount::add(std::int64_t bytes) {
@@ -186,8 +183,12 @@ void trim() {
   for (const auto& [bytes, data] : blocks) return_to_system(data, bytes);
 }
 
-FailNthAllocation::FailNthAllocation(std::int64_t nth) { allocations_until_failure = nth; }
-FailNthAllocation::~FailNthAllocation() { allocations_until_failure = 0; }
+bool FailNthAllocation::count() {
+  bool fails = false;
+  for (FailNthAllocation* each = innermost(); each; each = each->outer())
+    fails = --each->until_failure_ == 0 || fails;
+  return fails;
+}
 
 namespace detail {
 
@@ -197,8 +198,7 @@ MemoryAccount& process_account() {
 }
 
 void count_allocation(const char* operation) {
-  if (allocations_until_failure == 0) return;
-  if (--allocations_until_failure == 0)
+  if (FailNthAllocation::count())
     throw OutOfMemoryError(operation, "this allocation was made to fail by FailNthAllocation");
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <tapehead/core/shape.h>
+#include <tapehead/core/thread_scope.h>
 
 #include <atomic>
 #include <cstddef>
@@ -33,13 +34,17 @@ void set_memory_limit(std::int64_t bytes);
 void trim();
 
 /// For tests: while it lives, the `nth` storage allocation on this thread (counted from 1) throws
-/// OutOfMemoryError. Failing at every n in turn shows that a program survives each failure.
-class FailNthAllocation {
+/// OutOfMemoryError. Failing at every n in turn shows that a program survives each failure. Each of
+/// several that live counts for itself.
+class FailNthAllocation : public ThreadScope<FailNthAllocation> {
  public:
-  explicit FailNthAllocation(std::int64_t nth);
-  ~FailNthAllocation();
-  FailNthAllocation(const FailNthAllocation&) = delete;
-  FailNthAllocation& operator=(const FailNthAllocation&) = delete;
+  explicit FailNthAllocation(std::int64_t nth) : until_failure_(nth) {}
+
+  /// Counts one allocation; whether it is to fail.
+  static bool count();
+
+ private:
+  std::int64_t until_failure_;
 };
 
 /// Live and peak of one account: the process, or a dry run.

@@ -175,7 +175,8 @@ class Node : public Pooled {
   virtual bool is_planned() const;
 
   /// Floating-point operations of the forward computation that are worth counting: matrix products,
-  /// two for each multiply-add. Elementwise work is not counted here.
+  /// two for each multiply-add. Elementwise work is not counted here. largest_count (core/count.h)
+  /// where they do not fit in 63 bits, as those of a dry run may not.
   virtual std::int64_t flops() const { return 0; }
 
   const char* operation() const { return operation_; }

@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/ledger.h>
 #include <tapehead/core/tape.h>
 
@@ -57,6 +58,7 @@ Tape::Tape()
 Tape::Tape(SaveNothing) : Tape() { saves_nothing_ = true; }
 
 Tape::~Tape() {
+  if (&recording_state != thread_) detail::destroyed_on_wrong_thread("a Tape");
   if (Ledger::watching()) Ledger::closing(*this);
   // Tapes on the heap may close out of order: the one inside takes over the one around this one.
   for (Tape* inner = recording_state.tape; inner; inner = inner->outer_)
@@ -112,7 +114,7 @@ std::vector<Tensor> Tape::leaves_of(const Tensor& y) {
 
 std::int64_t Tape::flops() const {
   std::int64_t sum = 0;
-  for (const auto& node : nodes_) sum += node->flops();
+  for (const auto& node : nodes_) sum = count_sum(sum, node->flops());
   return sum;
 }
 

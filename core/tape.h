@@ -6,8 +6,9 @@
 //
 // The record is a list in execution order (a Wengert list), so the backward pass is a loop from its
 // end to its beginning: no recursion, no sorting, no cycles. A tape belongs to the thread that made
-// it; the innermost open tape of a thread records. Tapes of different threads share nothing but
-// leaves, which they only read.
+// it, and is destroyed on it (on another, its destruction ends the program); the innermost open
+// tape of a thread records. Tapes of different threads share nothing but leaves, which they only
+// read.
 #pragma once
 
 #include <tapehead/core/gradients.h>
@@ -75,7 +76,8 @@ class Tape {
   /// StateError when y belongs to another tape.
   std::vector<Tensor> leaves_of(const Tensor& y);
 
-  /// Floating-point operations of the matrix products recorded so far.
+  /// Floating-point operations of the matrix products recorded so far; largest_count
+  /// (core/count.h) where they do not fit in 63 bits.
   std::int64_t flops() const;
 
   /// Whether one of the operations recorded so far is planned, not proven (Node::is_planned).

@@ -116,12 +116,14 @@ class Tape::Walk {
     }
   }
 
-  // A gradient to hand out: row-major and nobody else's, so that its owner may scale it in place.
-  // Recorded gradients cannot be written to, so they may share.
+  // A gradient to hand out: row-major and nobody else's, so that its owner may write to it. (It may
+  // have come through as the seed, or as a view of a constant.) Recorded gradients cannot be
+  // written to, so they may share.
   Tensor take_result(std::uint32_t value) {
     Tensor gradient = std::move(partials_[value]);
     if (!gradient.defined()) return gradient;
-    if (!create_graph_ && !(is_exclusive(gradient) && gradient.is_contiguous()))
+    const bool recorded = create_graph_ && gradient.requires_grad();
+    if (!recorded && !(is_exclusive(gradient) && gradient.is_contiguous()))
       gradient = copied("gradient", gradient);
     if (gradient.storage()->category() == Category::transient)
       gradient.storage()->set_category(Category::gradient);

@@ -1,15 +1,6 @@
 #include <tapehead/core/testing.h>
 
 namespace tapehead::testing {
-namespace {
-
-constinit thread_local RuleHook* current_hook = nullptr;
-
-}  // namespace
-
-RuleHook::RuleHook() { current_hook = this; }
-RuleHook::~RuleHook() { current_hook = nullptr; }
-RuleHook* RuleHook::current() { return current_hook; }
 
 std::vector<Saved*> RuleHook::kept_by(const Node& node) {
   std::vector<Saved*> kept;

@@ -3,24 +3,24 @@
 #pragma once
 
 #include <tapehead/core/node.h>
+#include <tapehead/core/thread_scope.h>
 
 #include <vector>
 
 namespace tapehead::testing {
 
-/// While it lives, the walks of this thread call run() in place of each rule. Hooks do not nest.
-class RuleHook {
+/// While it lives, the walks of this thread call run() in place of each rule. Of several hooks the
+/// newest that lives is called.
+class RuleHook : public ThreadScope<RuleHook> {
  public:
-  RuleHook();
-  virtual ~RuleHook();
-  RuleHook(const RuleHook&) = delete;
-  RuleHook& operator=(const RuleHook&) = delete;
+  RuleHook() = default;
+  virtual ~RuleHook() = default;
 
   /// In place of node.backward(g, wanted).
   virtual Grads run(Node& node, Tensor g, const Wanted& wanted) = 0;
 
   /// The hook of this thread, or null.
-  static RuleHook* current();
+  static RuleHook* current() { return innermost(); }
 
  protected:
   /// The saved tensors that the node kept.

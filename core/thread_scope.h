@@ -4,9 +4,17 @@
 
 namespace tapehead {
 
+namespace detail {
+
+/// Says so on the standard error, and ends the program: a destructor has no other way to report an
+/// error, and going on would leave the thread that made the object with a pointer to nothing.
+[[noreturn]] void destroyed_on_wrong_thread(const char* what) noexcept;
+
+}  // namespace detail
+
 /// T derives from ThreadScope<T>. Each thread has a list of its own, the newest object first.
 /// Objects may die in any order, on the thread that made them: one on the heap may outlive those
-/// around it.
+/// around it. On another thread their destruction ends the program (std::terminate).
 template <class T>
 class ThreadScope {
  public:
@@ -18,7 +26,8 @@ class ThreadScope {
   ~ThreadScope() {
     ThreadScope** link = &innermost_;
     while (*link && *link != this) link = &(*link)->outer_;
-    if (*link) *link = outer_;
+    if (!*link) detail::destroyed_on_wrong_thread("an object of a thread's scope");
+    *link = outer_;
   }
 
   /// The newest that lives on this thread, or null.

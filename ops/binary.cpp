@@ -2,6 +2,7 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
+#include <tapehead/ops/give_back.h>
 #include <tapehead/ops/kernels/pointwise.h>
 #include <tapehead/ops/reduce.h>
 
@@ -224,6 +225,7 @@ Shape broadcast_three(const Tensor& condition, const Tensor& a, const Tensor& b)
 }  // namespace
 
 Tensor add(Tensor a, Tensor b) {
+  const GiveBack give_back(a, b);
   const Shape shape = broadcast("add", a, b);
   Tensor y = result_buffer("add", shape, a.dtype(), {&a, &b});
   compute(a, b, y, Sum{});
@@ -231,6 +233,7 @@ Tensor add(Tensor a, Tensor b) {
 }
 
 Tensor sub(Tensor a, Tensor b) {
+  const GiveBack give_back(a, b);
   const Shape shape = broadcast("sub", a, b);
   Tensor y = result_buffer("sub", shape, a.dtype(), {&a, &b});
   compute(a, b, y, Difference{});
@@ -238,6 +241,7 @@ Tensor sub(Tensor a, Tensor b) {
 }
 
 Tensor mul(Tensor a, Tensor b) {
+  const GiveBack give_back(a, b);
   const Shape shape = broadcast("mul", a, b);
   Tensor y = result_buffer("mul", shape, a.dtype(),
                            {unless_read(a, will_record(b)), unless_read(b, will_record(a))});
@@ -249,6 +253,7 @@ Tensor mul(Tensor a, Tensor b) {
 }
 
 Tensor div(Tensor a, Tensor b) {
+  const GiveBack give_back(a, b);
   const Shape shape = broadcast("div", a, b);
   Tensor y = result_buffer("div", shape, a.dtype(),
                            {&a, unless_read(b, will_record(a) || will_record(b))});
@@ -274,6 +279,7 @@ Tensor pow(const Tensor& a, const Tensor& b) {
 }
 
 Tensor where(const Tensor& condition, Tensor a, Tensor b) {
+  const GiveBack give_back(a, b);
   check_dtype("where", "condition", condition, DType::boolean);
   check_floating("where", "a", a);
   check_same_dtype("where", a, b);

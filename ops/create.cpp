@@ -86,7 +86,7 @@ Tensor tensor(const NestedList& values, DType dtype) {
   return from_vector(values.values(), values.shape(), dtype);
 }
 
-Tensor to(const Tensor& x, DType dtype) {
+Tensor to(Tensor x, DType dtype) {
   check_defined("to", "x", x);
   if (x.dtype() == dtype) return x;
   Tensor y = empty("to", x.shape(), dtype);

@@ -49,6 +49,6 @@ Tensor tensor(const NestedList& values, DType dtype = DType::f32);
 
 /// The values in another dtype; x itself when it has that dtype already. Between floating types
 /// dx = g in x's dtype; else there is no gradient. saves nothing
-Tensor to(const Tensor& x, DType dtype);
+Tensor to(Tensor x, DType dtype);
 
 }  // namespace tapehead

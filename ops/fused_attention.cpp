@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
@@ -97,7 +98,8 @@ struct FusedAttentionNode final : Node {
   // Two products over all pairs of positions, the hidden ones of a causal triangle included.
   std::int64_t flops() const override {
     const Shape q_shape = input_shape(0), v_shape = input_shape(2);
-    return 2 * q_shape[0] * q_shape[1] * q_shape[2] * v_shape[2] * (q_shape[3] + v_shape[3]);
+    return count_product(2, q_shape[0], q_shape[1], q_shape[2], v_shape[2],
+                         count_sum(q_shape[3], v_shape[3]));
   }
 
   void save_all(const Tensor& q_, const Tensor& k_, const Tensor& v_, const Tensor& y_,
@@ -153,14 +155,17 @@ struct FusedAttentionNode final : Node {
     const auto flat = [](const Tensor& x) {
       return reshape(x, {x.size(0), x.size(1) * x.size(2), x.size(3), x.size(4)});
     };
-    const Tensor q5 = grouped(q_), g5 = grouped(g);
-    Tensor k5 = unsqueeze(k_, 2), v5 = unsqueeze(v_, 2);
+    Tensor q5 = grouped(q_), g5 = grouped(g), k5 = unsqueeze(k_, 2), v5 = unsqueeze(v_, 2);
     const Tensor unseen = hidden_scores(scores_shape(q_, k_));
     if (unseen.defined()) {
-      // What no query sees may be NaN, which a weight of 0 would not keep out of the products.
+      // What no query sees, and what sees no key, may be NaN, which a weight of 0 would not keep
+      // out of the products.
       const Tensor nobody = hidden_from_all(unseen, key_heads, group);
       k5 = masked_fill(std::move(k5), nobody, 0);
       v5 = masked_fill(std::move(v5), nobody, 0);
+      const Tensor blind = sees_nothing(unseen, key_heads, group);
+      q5 = masked_fill(std::move(q5), blind, 0);
+      g5 = masked_fill(std::move(g5), blind, 0);
     }
     const Tensor a =
         grouped(weights(flat(matmul(q5, transpose(k5, -2, -1), {.scale = terms.scale})), unseen));
@@ -208,6 +213,13 @@ struct FusedAttentionNode final : Node {
     if (of_heads.size(1) == 1) return reshape(of_heads, {batch, 1, 1, keys, 1});
     const Tensor of_groups = all(reshape(of_heads, {batch, key_heads, group, keys}), {2}, true);
     return unsqueeze(of_groups, 4);
+  }
+
+  // (B, K, G, L, 1), or 1 in a dim in which all are alike: the queries that see no key.
+  static Tensor sees_nothing(const Tensor& unseen, std::int64_t key_heads, std::int64_t group) {
+    const Tensor blind = unsqueeze(all(unseen, {3}, true), 2);
+    if (unseen.size(1) == 1) return blind;
+    return reshape(blind, {blind.size(0), key_heads, group, blind.size(3), 1});
   }
 
   static Tensor causal_hidden(std::int64_t queries, std::int64_t keys, std::int64_t offset) {

@@ -28,14 +28,15 @@ struct FusedAttentionOptions {
 /// and query head h reads key head h / (H / K) (grouped queries).
 ///
 /// A query that sees no key gives 0 and passes no gradient on. A key that a query does not see
-/// cannot reach its output, even with an infinite or NaN value; -infinity in bias hides a key too.
+/// cannot reach its output or its gradient, nor the query (or the gradient of its output) the key's
+/// gradient, even with an infinite or NaN value; -infinity in bias hides a key too.
 ///
 /// saves q, k, v, y, row_max, row_sum, hidden, bias: nothing of the shape (L, S) but what the
 /// caller gave. With A the weights made again, D_i = <g_i, y_i> and dS = A * (g v^T - D):
 ///   dv = A^T g,  dq = scale dS k,  dk = scale dS^T q,  dbias = dS
 /// (Dao et al., "FlashAttention", 2022). While the rule itself is recorded it is the composition of
 /// these formulas, with weights of the shape (L, S); then what is not finite in a key or value that
-/// some queries see reaches the gradients of the others too.
+/// some queries see, or in a query that sees some keys, reaches the gradients of the others too.
 ///
 /// ShapeError: ranks not equal or outside 2..4, batches not equal, E, S or the numbers of heads do
 /// not fit, or with dropout (B, H, L, S) is too large to count. DTypeError: not one floating dtype,

@@ -2,6 +2,7 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
+#include <tapehead/ops/give_back.h>
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/kernels/index.h>
 #include <tapehead/ops/views.h>
@@ -193,6 +194,7 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
 }
 
 Tensor index_add(Tensor x, std::int64_t dim, const Tensor& index, const Tensor& src) {
+  const GiveBack give_back(x);
   const std::int64_t d = indexed_dim("index_add", x, dim, index);
   check_vector("index_add", index);
   Shape shape = x.shape();
@@ -222,6 +224,7 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
 }
 
 Tensor scatter_add(Tensor x, std::int64_t dim, const Tensor& index, const Tensor& src) {
+  const GiveBack give_back(x);
   const std::int64_t d = indexed_dim("scatter_add", x, dim, index);
   check_goes_with("scatter_add", x, d, index);
   check_source("scatter_add", x, src, index.shape());

@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/join.h>
@@ -158,8 +159,9 @@ View reversed(View x, const Dims& dims) {
 
 Tensor clone(const Tensor& x) { return row_major_copy<CloneNode>("clone", x); }
 
-Tensor contiguous(const Tensor& x) {
-  return x.defined() && x.is_contiguous() ? x : row_major_copy<ContiguousNode>("contiguous", x);
+Tensor contiguous(Tensor x) {
+  if (x.defined() && x.is_contiguous()) return x;
+  return row_major_copy<ContiguousNode>("contiguous", x);
 }
 
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
@@ -170,7 +172,8 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
   const std::int64_t d = normalize_dim("cat", dim, first.rank());
   check_joinable("cat", tensors, d);
   Shape shape = first.shape();
-  for (std::size_t i = 1; i < tensors.size(); ++i) shape[d] += tensors[i].shape()[d];
+  for (std::size_t i = 1; i < tensors.size(); ++i)
+    shape[d] = count_sum(shape[d], tensors[i].shape()[d]);  // too much for empty(), if not to count
   Tensor y = empty("cat", shape, first.dtype());
   launch([&] {
     std::int64_t offset = 0;

@@ -12,7 +12,7 @@ namespace tapehead {
 /// A row-major copy with a storage of its own. saves nothing; dx = g
 Tensor clone(const Tensor& x);
 /// x itself when it is row-major, else a row-major copy. saves nothing; dx = g
-Tensor contiguous(const Tensor& x);
+Tensor contiguous(Tensor x);
 /// Joins along an existing dim; the other sizes are equal (ShapeError), one dtype (DTypeError), and
 /// the list is not empty (ValueError). saves nothing; each input gets its part of g, as a view
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);

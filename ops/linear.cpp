@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/kernels/pointwise.h>
@@ -34,7 +35,9 @@ struct LinearNode final : Node {
     return {std::move(dx), std::move(dweight), std::move(dbias)};
   }
 
-  std::int64_t flops() const override { return 2 * numel(input_shape(0)) * input_shape(1)[0]; }
+  std::int64_t flops() const override {
+    return count_product(2, numel(input_shape(0)), input_shape(1)[0]);
+  }
 };
 
 [[noreturn]] void reject(const Tensor& x, const Tensor& weight, const std::string& rule) {

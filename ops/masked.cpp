@@ -1,6 +1,7 @@
 // The operations of index.h that keep or replace elements by where they stand: masks and triangles.
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
+#include <tapehead/ops/give_back.h>
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/kernels/index.h>
 #include <tapehead/ops/kernels/pointwise.h>
@@ -48,6 +49,7 @@ Tensor triangle(Tensor x, std::int64_t diagonal) {
 }  // namespace
 
 Tensor masked_fill(Tensor x, const Tensor& mask, double value) {
+  const GiveBack give_back(x);
   check_computes("masked_fill", "x", x);
   check_dtype("masked_fill", "mask", mask, DType::boolean);
   if (broadcast_shapes("masked_fill", x.shape(), mask.shape(), "x", "mask") != x.shape())

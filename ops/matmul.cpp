@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/matmul.h>
@@ -36,7 +37,7 @@ struct MatmulNode final : Node {
 
   std::int64_t flops() const override {
     const Shape a_shape = input_shape(0);
-    return 2 * numel(product_shape(a_shape, input_shape(1))) * a_shape.back();
+    return count_product(2, numel(product_shape(a_shape, input_shape(1))), a_shape.back());
   }
 };
 

@@ -36,21 +36,23 @@ void check_input(const char* operation, const Tensor& x, const Shape& normalized
 void* data_or_null(const Tensor& tensor) { return tensor.defined() ? tensor.view().data : nullptr; }
 
 // The rule as recorded operations: everything from x on is computed again, for the saved statistics
-// are constants.
+// are constants. As one, the saved rstd scales the deviations, whose squares could overflow.
 struct Composed {
   Tensor xhat, rstd;
   Dims over;
 
-  Composed(const Tensor& x, int normalized_rank, double eps, bool centered) {
+  Composed(const Tensor& x, const Tensor& scale, int normalized_rank, double eps, bool centered) {
     for (int i = 0; i < normalized_rank; ++i) over.push_back(i - normalized_rank);
     Tensor d = x;
     if (centered) {
       const Tensor near = sub(x, mean(x, over, true));
       d = sub(near, mean(near, over, true));  // what the rounding of the first mean left
     }
-    const Tensor power = mean(square(d), over, true);
-    rstd = rsqrt(add(power, eps));
-    xhat = mul(d, rstd);
+    const Tensor scaled = mul(d, scale);
+    const Tensor power = mean(square(scaled), over, true);
+    const Tensor root = rsqrt(add(power, mul(square(scale), eps)));
+    rstd = mul(root, scale);
+    xhat = mul(scaled, root);
   }
 
   Tensor input_gradient(Tensor u, bool centered) const {
@@ -97,7 +99,7 @@ struct NormNode final : Node {
   }
 
   Grads composed(const Tensor& g, bool want_x, bool want_weight, bool want_bias) {
-    const Composed norm(x.get(), normalized_rank, eps, centered);
+    const Composed norm(x.get(), rstd.get(), normalized_rank, eps, centered);
     Tensor dx, dweight, dbias;
     if (want_x) {
       const Tensor u = weight.kept() ? mul(g, weight.get()) : g;

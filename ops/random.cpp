@@ -1,5 +1,6 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
+#include <tapehead/ops/give_back.h>
 #include <tapehead/ops/kernels/random.h>
 #include <tapehead/ops/random.h>
 
@@ -84,6 +85,7 @@ Tensor dropout(Tensor x, double p, Generator& generator) {
 }
 
 Tensor replay_dropout(Tensor x, double p, RandomState state) {
+  const GiveBack give_back(x);
   check_floating("dropout", "x", x);
   if (!(p > 0 && p <= 1))
     throw ValueError("dropout", "p " + std::to_string(p) + " is outside (0, 1]");

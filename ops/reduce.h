@@ -16,9 +16,12 @@ Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// Product over one dim. saves x;  dx = g * product of the other elements, never a quotient, so it
 /// is right with zeros in the row. Over an empty dim: 1
-///
-/// The second derivative takes n times the memory of x, n the size of dim.
 Tensor prod(const Tensor& x, std::int64_t dim, bool keepdim = false);
+/// For each element the product of the others along dim: what prod passes back. It is the product
+/// of those before times the product of those behind, so an infinity or NaN, or an overflow, on
+/// either side goes by IEEE (0 * inf = NaN). saves x;  dx_j = sum over i != j of g_i * the product
+/// of those but i and j, which takes n times the memory of x, n the size of dim.
+Tensor products_of_others(const Tensor& x, std::int64_t dim);
 /// Largest element, NaN if there is one. saves x, y;  g shared equally by tied elements (by the
 /// NaNs where y is NaN), so that dx sums to g. ShapeError over an empty dim.
 Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false);

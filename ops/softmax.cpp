@@ -2,6 +2,7 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
+#include <tapehead/ops/give_back.h>
 #include <tapehead/ops/kernels/softmax.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/softmax.h>
@@ -86,6 +87,7 @@ struct LogSoftmaxNode final : AlongDimNode {
 }  // namespace
 
 Tensor softmax(Tensor x, std::int64_t dim, SoftmaxOptions options) {
+  const GiveBack give_back(x);
   check_floating("softmax", "x", x);
   dim = normalize_dim("softmax", dim, x.rank());
   Tensor y = donate_or_empty("softmax", x, x.shape(), x.dtype());
@@ -101,6 +103,7 @@ Tensor softmax(Tensor x, std::int64_t dim, SoftmaxOptions options) {
 }
 
 Tensor softmax_backward(Tensor g, const Tensor& y, std::int64_t dim) {
+  const GiveBack give_back(g);
   check_floating("softmax_backward", "g", g);
   check_same_dtype("softmax_backward", g, y, "g", "y");
   if (g.shape() != y.shape())
@@ -123,6 +126,7 @@ Tensor softmax_backward(Tensor g, const Tensor& y, std::int64_t dim) {
 }
 
 Tensor log_softmax(Tensor x, std::int64_t dim) {
+  const GiveBack give_back(x);
   check_floating("log_softmax", "x", x);
   dim = normalize_dim("log_softmax", dim, x.rank());
   Tensor y = donate_or_empty("log_softmax", x, x.shape(), x.dtype());

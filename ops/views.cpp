@@ -1,6 +1,7 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/give_back.h>
 #include <tapehead/ops/kernels/copy.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
@@ -153,12 +154,14 @@ Shape expanded_shape(const Tensor& x, const Shape& shape) {
 
 }  // namespace
 
-Tensor reshape(const Tensor& x, const Shape& shape) {
+Tensor reshape(Tensor x, const Shape& shape) {
+  const GiveBack give_back(x);
   check_defined("reshape", "x", x);
   return reshaped<ReshapeNode>("reshape", x, completed_shape(x, shape));
 }
 
-Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
+Tensor flatten(Tensor x, std::int64_t start_dim, std::int64_t end_dim) {
+  const GiveBack give_back(x);
   check_defined("flatten", "x", x);
   const std::int64_t start = normalize_dim("flatten", start_dim, x.rank());
   const std::int64_t end = normalize_dim("flatten", end_dim, x.rank());
@@ -174,7 +177,8 @@ Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
   return reshaped<FlattenNode>("flatten", x, shape);
 }
 
-Tensor squeeze(const Tensor& x, std::optional<std::int64_t> dim) {
+Tensor squeeze(Tensor x, std::optional<std::int64_t> dim) {
+  const GiveBack give_back(x);
   check_defined("squeeze", "x", x);
   const std::int64_t only = dim ? normalize_dim("squeeze", *dim, x.rank()) : -1;
   Shape shape;
@@ -185,14 +189,16 @@ Tensor squeeze(const Tensor& x, std::optional<std::int64_t> dim) {
   return reshaped<SqueezeNode>("squeeze", x, shape);
 }
 
-Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
+Tensor unsqueeze(Tensor x, std::int64_t dim) {
+  const GiveBack give_back(x);
   check_defined("unsqueeze", "x", x);
   Shape shape = x.shape();
   shape.insert(normalize_dim("unsqueeze", dim, x.rank() + 1), 1);
   return reshaped<UnsqueezeNode>("unsqueeze", x, shape);
 }
 
-Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
+Tensor transpose(Tensor x, std::int64_t dim0, std::int64_t dim1) {
+  const GiveBack give_back(x);
   check_defined("transpose", "x", x);
   const std::int64_t a = normalize_dim("transpose", dim0, x.rank());
   const std::int64_t b = normalize_dim("transpose", dim1, x.rank());
@@ -209,7 +215,8 @@ Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
                                });
 }
 
-Tensor permute(const Tensor& x, const Dims& dims) {
+Tensor permute(Tensor x, const Dims& dims) {
+  const GiveBack give_back(x);
   check_defined("permute", "x", x);
   if (dims.rank() != x.rank())
     throw ShapeError("permute", "x " + describe(x) + " by dims " + to_string(dims) +
@@ -225,7 +232,8 @@ Tensor permute(const Tensor& x, const Dims& dims) {
                              [&](PermuteNode& node) { node.dims = order; });
 }
 
-Tensor expand(const Tensor& x, const Shape& shape) {
+Tensor expand(Tensor x, const Shape& shape) {
+  const GiveBack give_back(x);
   check_defined("expand", "x", x);
   const Shape to = expanded_shape(x, shape);
   const Strides strides = expanded_strides(x.shape(), x.strides(), to);

@@ -1,7 +1,8 @@
 // Views: other sizes and strides on the same storage. They cost nothing and save nothing; the
 // gradient goes back through the opposite view. Values are shared, so writing to one (fill_, copy_)
-// shows in the other. Any dtype. A dim may be negative (from the end), and a 0-d tensor takes the
-// dims 0 and -1 where that has a meaning; IndexError when a dim is out of range.
+// shows in the other. They take x by value: the view of a temporary is the only handle to it. Any
+// dtype. A dim may be negative (from the end), and a 0-d tensor takes the dims 0 and -1 where that
+// has a meaning; IndexError when a dim is out of range.
 #pragma once
 
 #include <tapehead/core/tensor.h>
@@ -17,45 +18,48 @@ namespace tapehead {
 /// dx = reshape(g, x's shape)
 /// ShapeError: the counts differ, two -1, a -1 that does not divide or is not determined (beside a
 /// size of 0). ValueError: another negative size.
-Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor reshape(Tensor x, const Shape& shape);
 /// Merges dims start_dim..end_dim (both included); a 0-d tensor becomes shape (1). Copies where
 /// reshape does. dx = reshape(g, x's shape)
 /// ShapeError: end_dim stands before start_dim.
-Tensor flatten(const Tensor& x, std::int64_t start_dim = 0, std::int64_t end_dim = -1);
+Tensor flatten(Tensor x, std::int64_t start_dim = 0, std::int64_t end_dim = -1);
 /// Drops dim if its size is 1; without dim, all dims of size 1. dx = reshape(g, x's shape)
-Tensor squeeze(const Tensor& x, std::optional<std::int64_t> dim = {});
+Tensor squeeze(Tensor x, std::optional<std::int64_t> dim = {});
 /// Adds a dim of size 1 before position dim, in [-(rank+1), rank]. dx = reshape(g, x's shape)
-Tensor unsqueeze(const Tensor& x, std::int64_t dim);
+Tensor unsqueeze(Tensor x, std::int64_t dim);
 
 /// Swaps two dims. dx = transpose(g, dim0, dim1)
-Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1);
+Tensor transpose(Tensor x, std::int64_t dim0, std::int64_t dim1);
 /// Orders the dims as given: dim i of the result is dim dims[i] of x. dx = permute(g, inverse)
 /// ShapeError: as many dims as x has must be given. ValueError: one is given twice.
-Tensor permute(const Tensor& x, const Dims& dims);
+Tensor permute(Tensor x, const Dims& dims);
 /// Repeats dims of size 1 without copying (stride 0); -1 keeps a size; new dims stand in front.
 /// dx = g summed over the repeated dims
 /// ShapeError: fewer dims than x has, or a size other than 1 would change.
-Tensor expand(const Tensor& x, const Shape& shape);
+Tensor expand(Tensor x, const Shape& shape);
 
 /// `length` positions of dim from `start`. dx = zeros with g in the window
 /// IndexError: the window does not lie in [0, size]. ValueError: length is negative.
-Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length);
+Tensor narrow(Tensor x, std::int64_t dim, std::int64_t start, std::int64_t length);
 /// Python's x[start:end:step] along dim: bounds may be negative, too large or left out.
 /// dx = zeros with g in the window. ValueError: step < 1.
-Tensor slice(const Tensor& x, std::int64_t dim, std::optional<std::int64_t> start = {},
+Tensor slice(Tensor x, std::int64_t dim, std::optional<std::int64_t> start = {},
              std::optional<std::int64_t> end = {}, std::int64_t step = 1);
 /// One position of dim (negative: from the end); the dim disappears. dx = zeros with g there
 /// IndexError: no such position.
-Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index);
+Tensor select(Tensor x, std::int64_t dim, std::int64_t index);
+/// How many parts a number may ask for: an expanded or empty tensor has more than memory can hold.
+constexpr std::int64_t most_parts = std::int64_t{1} << 20;
 /// Consecutive parts of split_size along dim, as narrows; the last may be smaller. An empty dim
-/// gives one empty part. ValueError: split_size < 1 (0 is allowed for an empty dim).
+/// gives one empty part. ValueError: split_size < 1 (0 is allowed for an empty dim), or more than
+/// most_parts of them.
 std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t dim = 0);
 /// Consecutive parts of the given sizes, as narrows. ShapeError: the sizes do not add up to the
 /// dim. ValueError: a size is negative.
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes,
                           std::int64_t dim = 0);
 /// Parts of size ceil(n / chunks), as narrows, so possibly fewer than asked for; an empty dim gives
-/// `chunks` empty parts. ValueError: chunks < 1.
+/// `chunks` empty parts. ValueError: chunks < 1, or more than most_parts of them.
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim = 0);
 
 /// The gradient of slice, and with step 1 of narrow: zeros of `shape`, with g at positions start,

@@ -3,6 +3,7 @@
 #include <tapehead/core/arithmetic.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
+#include <tapehead/ops/give_back.h>
 #include <tapehead/ops/kernels/copy.h>
 #include <tapehead/ops/views.h>
 
@@ -100,8 +101,12 @@ std::int64_t slice_bound(std::int64_t bound, std::int64_t size) {
   return std::clamp<std::int64_t>(bound < 0 ? bound + size : bound, 0, size);
 }
 
-std::vector<Tensor> consecutive_parts(const Tensor& x, std::int64_t dim, std::int64_t part,
-                                      std::int64_t count) {
+std::vector<Tensor> consecutive_parts(const char* operation, const Tensor& x, std::int64_t dim,
+                                      std::int64_t part, std::int64_t count) {
+  if (count > most_parts)
+    throw ValueError(operation, "x " + describe(x) + " would fall into " + std::to_string(count) +
+                                    " parts along dim " + std::to_string(dim) +
+                                    "; one call gives at most " + std::to_string(most_parts));
   const std::int64_t size = x.shape()[dim];
   std::vector<Tensor> parts;
   for (std::int64_t i = 0; i < count; ++i)
@@ -111,7 +116,8 @@ std::vector<Tensor> consecutive_parts(const Tensor& x, std::int64_t dim, std::in
 
 }  // namespace
 
-Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
+Tensor narrow(Tensor x, std::int64_t dim, std::int64_t start, std::int64_t length) {
+  const GiveBack give_back(x);
   const std::int64_t d = dim_of("narrow", x, dim);
   const std::int64_t size = x.shape()[d];
   if (length < 0) throw ValueError("narrow", "length " + std::to_string(length) + " is negative");
@@ -125,8 +131,9 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
                             [&](NarrowNode& node) { node.window = window; });
 }
 
-Tensor slice(const Tensor& x, std::int64_t dim, std::optional<std::int64_t> start,
+Tensor slice(Tensor x, std::int64_t dim, std::optional<std::int64_t> start,
              std::optional<std::int64_t> end, std::int64_t step) {
+  const GiveBack give_back(x);
   const std::int64_t d = dim_of("slice", x, dim);
   if (step < 1) throw ValueError("slice", "step " + std::to_string(step) + " must be at least 1");
   const std::int64_t size = x.shape()[d];
@@ -140,7 +147,8 @@ Tensor slice(const Tensor& x, std::int64_t dim, std::optional<std::int64_t> star
                            [&](SliceNode& node) { node.window = window; });
 }
 
-Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
+Tensor select(Tensor x, std::int64_t dim, std::int64_t index) {
+  const GiveBack give_back(x);
   const std::int64_t d = dim_of("select", x, dim);
   const std::int64_t size = x.shape()[d];
   if (index < -size || index >= size)
@@ -162,7 +170,7 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t
   if (split_size < 0 || (split_size == 0 && size > 0))
     throw ValueError("split", "split_size " + std::to_string(split_size) + " must be positive");
   const std::int64_t count = size == 0 ? 1 : (size - 1) / split_size + 1;
-  return consecutive_parts(x, d, split_size, count);
+  return consecutive_parts("split", x, d, split_size, count);
 }
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes,
@@ -192,9 +200,9 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim
   if (chunks < 1)
     throw ValueError("chunk", "chunks " + std::to_string(chunks) + " must be at least 1");
   const std::int64_t size = x.shape()[d];
-  if (size == 0) return consecutive_parts(x, d, 0, chunks);
+  if (size == 0) return consecutive_parts("chunk", x, d, 0, chunks);
   const std::int64_t part = (size - 1) / chunks + 1;
-  return consecutive_parts(x, d, part, (size - 1) / part + 1);
+  return consecutive_parts("chunk", x, d, part, (size - 1) / part + 1);
 }
 
 Tensor slice_backward(const Tensor& g, const Shape& shape, std::int64_t dim, std::int64_t start,

@@ -2,6 +2,9 @@
 #include "support/folder.h"
 #include "support/program.h"
 
+#include <tapehead/core/count.h>
+#include <tapehead/graph/assertion.h>
+#include <tapehead/graph/diff.h>
 #include <tapehead/graph/dot.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/reports.h>
@@ -176,6 +179,21 @@ TEST_CASE("reports in JSON agree with the graph") {
 
   const auto rows = graph::saved_rows(small_step());
   CHECK(json::parse(graph::saved_json(small_step(), rows))["rows"].size() == rows.size());
+}
+
+TEST_CASE("counts and bytes whose sums do not fit in 63 bits are reported as the largest count") {
+  Graph huge = step();
+  huge.events.clear();
+  for (Graph::Node& node : huge.nodes) node.flops = largest_count;
+  for (Graph::Storage& storage : huge.storages)
+    if (storage.category == Category::gradient) storage.bytes = largest_count;
+  const json summary = json::parse(graph::summary_json(huge));
+  CHECK(summary["flops"] == largest_count);
+  CHECK(summary["gradient_bytes"] == largest_count);
+  const json flops = json::parse(graph::flops_json(huge));
+  CHECK(flops["operations"]["linear"]["flops"] == largest_count);
+  CHECK(graph::check_assertion(huge, "flops > 999999999999999999").holds);
+  CHECK(graph::diff(huge, step()).before.flops == largest_count);
 }
 
 TEST_CASE("reports as text fit a page and name the exact peak") {

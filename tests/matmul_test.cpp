@@ -1,11 +1,14 @@
 // What matmul, linear and einsum promise beyond the table of operation cases.
 #include "support/checks.h"
 
+#include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/einsum.h>
+#include <tapehead/ops/fused_attention.h>
+#include <tapehead/ops/join.h>
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/reduce.h>
@@ -120,6 +123,48 @@ TEST_CASE("SIZE-3 dry run of a product that would not fit") {
   CHECK(y.storage()->bytes() == 17179869184);
   CHECK(tape.graph().saved_bytes() == 34359738368);
   CHECK(tape.graph().nodes[0].flops == 562949953421312);
+}
+
+TEST_CASE("floating-point operations that do not fit in 63 bits are the largest count, no other") {
+  const DryRun dry;
+  const std::int64_t n = std::int64_t{1} << 24;
+  const Tensor a = parameter(empty("test", {n, n}, DType::f32));
+  const Tensor row = parameter(empty("test", {1, 1, 1, n}, DType::f32));
+  const auto check = [](const char* operation, const Tensor& y, Tape& tape) {
+    CAPTURE(operation);
+    REQUIRE(y.defined());
+    CHECK(tape.graph().nodes.back().flops == largest_count);
+    CHECK(tape.flops() == largest_count);
+  };
+  {
+    Tape tape;
+    const Tensor y = matmul(a, a);
+    check("matmul", y, tape);
+    const Tensor sum = matmul(y, a);  // two of them
+    check("matmul", sum, tape);
+  }
+  {
+    Tape tape;
+    check("linear", linear(a, a), tape);
+  }
+  {
+    Tape tape;
+    const Tensor wide = expand(row, {1, 1, n, n});
+    check("fused_attention", fused_attention(wide, wide, wide), tape);
+  }
+  Tape tape;  // two that fit, and their sum, which does not
+  const std::int64_t m = std::int64_t{1} << 20;
+  const Tensor b = parameter(empty("test", {m, 2 * m}, DType::f32));
+  const Tensor first = matmul(b, transpose(b, 0, 1));
+  CHECK(tape.flops() == std::int64_t{1} << 62);
+  const Tensor second = matmul(b, transpose(b, 0, 1));
+  CHECK(tape.flops() == largest_count);
+}
+
+TEST_CASE("joined sizes that do not fit in 63 bits are an error that names cat") {
+  const Tensor wide = expand(zeros({1}, DType::boolean), {std::int64_t{1} << 62});
+  check_throws(ErrorKind::out_of_memory, {"cat"}, [&] { cat({wide, wide}); });
+  check_throws(ErrorKind::out_of_memory, {"cat"}, [&] { cat({wide, wide, wide}); });
 }
 
 TEST_CASE("errors of products name operands, full shapes and the rule, and hint at a transpose") {

@@ -13,6 +13,7 @@
 #include <tapehead/ops/reduce.h>
 
 #include <cmath>
+#include <limits>
 
 namespace tapehead::tests {
 namespace {
@@ -99,6 +100,57 @@ TEST_CASE("rms_norm of float32 numbers whose squares overflow is right") {
   // Two roundings of float: of the scale and of the product.
   CHECK(got[0] == doctest::Approx(3 / std::sqrt(12.5)).epsilon(2 * 0x1p-24));
   CHECK(got[1] == doctest::Approx(4 / std::sqrt(12.5)).epsilon(2 * 0x1p-24));
+}
+
+TEST_CASE("Rows whose squares overflow are normalised as any others, and so are their gradients") {
+  const auto check = [](DType dtype, double factor, double tolerance) {
+    CAPTURE(factor);
+    Generator generator(17);
+    const Tensor values = randn({3, 40}, DType::f64, generator);
+    const Tensor weight = randn({40}, DType::f64, generator);
+    const Tensor bias = randn({40}, DType::f64, generator);
+    const Tensor upstream = randn({3, 40}, DType::f64, generator);
+    for (const bool centered : {true, false})
+      for (const bool create_graph : {false, true}) {
+        const auto run = [&](DType type, double scale) {
+          const auto leaf = [&](const Tensor& t) { return parameter(clone(to(t, type))); };
+          const Tensor x = leaf(mul(to(to(values, dtype), DType::f64), scale));
+          const Tensor w = leaf(weight), b = leaf(bias);
+          Tape tape;
+          const Tensor y = centered ? layer_norm(x, {40}, w, b, 0) : rms_norm(x, {40}, w, 0);
+          const Gradients g =
+              tape.gradient(y, {x, w}, to(upstream, type), {.create_graph = create_graph});
+          // dx is as much smaller as x is larger.
+          const Tensor dx = mul(to(g[x].detach(), DType::f64), scale);
+          return std::vector{to(y.detach(), DType::f64), dx, to(g[w].detach(), DType::f64)};
+        };
+        const auto want = run(DType::f64, 1), got = run(dtype, factor);
+        for (std::size_t i = 0; i < want.size(); ++i)
+          CHECK(allclose(got[i], want[i], tolerance, tolerance));
+      }
+  };
+  for (const double factor : {0x1p64, 0x1p100, 0x1p115}) check(DType::f32, factor, 1e-5);
+  for (const double factor : {0x1p512, 0x1p900}) check(DType::f64, factor, 1e-12);
+}
+
+TEST_CASE("A row with an infinity or NaN normalises to NaN, and its neighbours do not feel it") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double odd : {infinity, -infinity, nan})
+    for (const bool centered : {true, false}) {
+      const Tensor x = tensor({{1, 2}, {odd, 2}, {1, 2}});
+      const Values y = (centered ? layer_norm(x, {2}) : rms_norm(x, {2})).to_vector();
+      CHECK(std::isnan(y[2]));
+      CHECK(std::isnan(y[3]));
+      for (const std::size_t i : {0u, 1u, 4u, 5u}) CHECK(std::isfinite(y[i]));
+    }
+}
+
+TEST_CASE("Deviations and norms of float32 numbers whose squares overflow are right") {
+  const Tensor x = tensor({3e30, 4e30});
+  CHECK(norm(x).item() == doctest::Approx(5e30).epsilon(0x1p-23));
+  CHECK(tapehead::std(x).item() == doctest::Approx(std::sqrt(0.5) * 1e30).epsilon(1e-6));
+  CHECK(var(x).item() == std::numeric_limits<double>::infinity());  // 5e59 is no float
 }
 
 TEST_CASE("A bias without a weight is added") {

@@ -34,6 +34,10 @@ Rows reduce_rows() {
       row("prod", {real({3, 4})}, [](In x) { return prod(x[0], 1); }).saves("x").also({3, 1})
           .also({0, 4}).also({3, 0}),
       row("prod/keepdim", {real({3, 4, 2})}, [](In x) { return prod(x[0], 1, true); }).saves("x"),
+      row("products_of_others", {real({3, 4})}, [](In x) { return products_of_others(x[0], 1); })
+          .saves("x").also({3, 1}).also({0, 4}).also({3, 0}),
+      row("products_of_others/first_dim", {real({3, 2, 2})},
+          [](In x) { return products_of_others(x[0], 0); }).saves("x").also({}),
       row("sum_to", {real({2, 3, 4})}, [](In x) { return sum_to(std::move(x[0]), {3, 1}); })
           .also({3, 4}).also({1, 3, 0}),
       row("cumsum", {real({3, 4})}, [](In x) { return cumsum(x[0], -1); }).also({1}).also({2, 0})

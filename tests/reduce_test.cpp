@@ -203,6 +203,28 @@ TEST_CASE("The second derivative of a product is right with zeros in it") {
   CHECK(tape.gradient(g1, {x})[x].to_vector() == Values{0, 0, 8, 0});
 }
 
+TEST_CASE(
+    "The gradient of a product is one by IEEE, recorded or not, with infinities and NaN in it") {
+  const auto check = [](const Values& values, const Values& want) {
+    const Tensor x = parameter(f64(values));
+    for (const bool create_graph : {false, true}) {
+      CAPTURE(create_graph);
+      Tape tape;
+      const Tensor y = prod(x, 0);
+      const Tensor dx = tape.gradient(y, {x}, {}, {.create_graph = create_graph})[x];
+      CHECK(allclose(dx.detach(), f64(want), 0, 0, true));
+    }
+  };
+  // With a zero in it these are PyTorch's.
+  check({2, 3, 1.7e308, 0}, {0, 0, 0, infinity});
+  check({0, 3, infinity}, {infinity, nan, 0});
+  check({0, 0, infinity}, {nan, nan, 0});
+  check({0, nan, 2}, {nan, 0, nan});
+  check({1e300, 1e300, 0, 1e-300}, {0, 0, infinity, nan});
+  check({infinity, 2, 3}, {6, infinity, infinity});
+  check({nan, 2, 3}, {6, nan, nan});
+}
+
 TEST_CASE("EDGE-6: the variance of one element is NaN when corrected, else 0 with gradient 0") {
   CHECK(std::isnan(var(f64({2})).item()));
   CHECK(var(f64({2}), {}, 0).item() == 0);

@@ -287,6 +287,28 @@ TEST_CASE("a gradient without create_graph is a constant, with a storage of its 
 
 // ---- Gradients ----------------------------------------------------------------------------------
 
+TEST_CASE("a constant gradient never shares its values with the seed, also under create_graph") {
+  const Tensor x = leaf({1, 2}, {2}), w = leaf({3, 4}, {2});
+  for (const bool create_graph : {false, true}) {
+    CAPTURE(create_graph);
+    const Tensor seed = from_vector<double>({5, 6}, {2});
+    Tape tape;
+    const Tensor y = accumulate(x, w);
+    const Gradients g = tape.gradient(y, {x, w, y}, seed, {.create_graph = create_graph});
+    for (const Tensor& of : {x, w, y}) {
+      REQUIRE_FALSE(g[of].requires_grad());
+      REQUIRE(g[of].to_vector() == Values{5, 6});
+    }
+    CHECK(g[x].storage() != seed.storage());
+    CHECK(g[w].storage() != seed.storage());
+    CHECK(g[y].storage() != seed.storage());
+    CHECK(g[x].storage() != g[w].storage());
+    scale_in_place(g[x].view(), 0);
+    CHECK(seed.to_vector() == Values{5, 6});
+    CHECK(g[w].to_vector() == Values{5, 6});
+  }
+}
+
 TEST_CASE("Gradients add and scale for micro-batches") {
   const Tensor x = leaf({1, 2}, {2}), w = leaf(3), never = leaf(1);
   const std::vector<Tensor> wrt{x, w, never};

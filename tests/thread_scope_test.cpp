@@ -1,13 +1,16 @@
 // Objects that mean something to their thread while they live, destroyed in the wrong order.
 #include "support/checks.h"
+#include "support/process.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/ledger.h>
+#include <tapehead/core/memory.h>
 #include <tapehead/core/nan_guard.h>
 #include <tapehead/core/parallel.h>
 #include <tapehead/core/random.h>
 #include <tapehead/core/scope.h>
 #include <tapehead/core/tape.h>
+#include <tapehead/core/testing.h>
 #include <tapehead/nn/attention_recorder.h>
 #include <tapehead/nn/saved_hooks.h>
 #include <tapehead/ops/create.h>
@@ -15,8 +18,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <limits>
 #include <memory>
+#include <string>
+#include <thread>
 
 namespace tapehead::tests {
 namespace {
@@ -36,6 +42,17 @@ class TwoOutOfOrder {
  private:
   std::unique_ptr<T> older_, newer_;
 };
+
+template <class T>
+void destroy_on_another_thread(std::unique_ptr<T> object) {
+  std::thread([&] { object.reset(); }).join();
+}
+
+void destroy_elsewhere(const std::string& kind) {
+  if (kind == "tape") destroy_on_another_thread(std::make_unique<Tape>());
+  if (kind == "dry run") destroy_on_another_thread(std::make_unique<DryRun>());
+  if (kind == "failure") destroy_on_another_thread(std::make_unique<FailNthAllocation>(1));
+}
 
 }  // namespace
 
@@ -95,6 +112,44 @@ TEST_CASE("a module scope keeps its path when the one around it ends, and then t
   CHECK(ModuleScope::path() == "model.layer");
   layer.reset();
   CHECK(ModuleScope::path().empty());
+}
+
+TEST_CASE("the newer of two rule hooks runs the rules when the older is gone, and then nobody") {
+  struct Silent final : testing::RuleHook {
+    Grads run(Node& node, Tensor g, const Wanted& wanted) override {
+      return node.backward(std::move(g), wanted);
+    }
+  };
+  TwoOutOfOrder<Silent> hooks;
+  hooks.drop_older();
+  CHECK(testing::RuleHook::current() == &hooks.newer());
+  hooks.drop_newer();
+  CHECK(testing::RuleHook::current() == nullptr);
+}
+
+TEST_CASE("an allocation made to fail fails whichever FailNthAllocation ends first") {
+  auto older = std::make_unique<FailNthAllocation>(1);
+  auto newer = std::make_unique<FailNthAllocation>(3);
+  const auto allocate = [] { zeros({4}); };
+  check_throws(ErrorKind::out_of_memory, {"FailNthAllocation"}, allocate);
+  older.reset();
+  CHECK_NOTHROW(allocate());
+  check_throws(ErrorKind::out_of_memory, {"FailNthAllocation"}, allocate);
+  newer.reset();
+  CHECK_NOTHROW(allocate());
+}
+
+TEST_CASE("a tape or other scope destroyed on another thread ends the program and says why") {
+  const char* variable = "TAPEHEAD_TEST_DESTROY";
+  if (const char* kind = std::getenv(variable)) return destroy_elsewhere(kind);
+  const auto check = [&](const std::string& kind, const std::string& what) {
+    const std::string text = last_words("a tape or other scope destroyed*", variable, kind);
+    CAPTURE(text);
+    CHECK(text.find(what + " was destroyed on another thread") != text.npos);
+  };
+  check("tape", "a Tape");
+  check("dry run", "an object of a thread's scope");
+  check("failure", "an object of a thread's scope");
 }
 
 TEST_CASE("a budget of threads holds until it ends, whichever budget ends first") {

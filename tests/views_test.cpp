@@ -132,6 +132,20 @@ TEST_CASE("the parts of a split fill one gradient buffer") {
   CHECK(memory_stats().peak - before == 4 * 64 * 8);
 }
 
+TEST_CASE("a number of parts that no memory holds is a ValueError, not an endless list") {
+  const std::int64_t huge = std::int64_t{1} << 62;
+  check_throws(ErrorKind::value, {"chunk", "f32 (0)", "4611686018427387904 parts"},
+               [&] { chunk(ones({0}), huge); });
+  const Tensor wide = expand(ones({1}), {std::int64_t{1} << 40});
+  check_throws(ErrorKind::value, {"chunk", "1099511627776 parts"}, [&] { chunk(wide, huge); });
+  check_throws(ErrorKind::value, {"split", "549755813888 parts"}, [&] { split(wide, 2); });
+  CHECK(split(wide, std::int64_t{1} << 39).size() == 2);
+  CHECK(chunk(ones({3}), huge).size() == 3);
+  CHECK(chunk(ones({0}), 5).size() == 5);
+  check_throws(ErrorKind::value, {"split", "at most 1048576"},
+               [&] { split(ones({most_parts + 1}), 1); });
+}
+
 TEST_CASE("errors of views name the tensor, what was asked, and the rule") {
   const Tensor x = zeros({2, 3});
   check_throws(ErrorKind::shape, {"reshape", "f32 (2, 3)", "(4)", "number of elements"},

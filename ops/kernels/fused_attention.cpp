@@ -71,11 +71,12 @@ TAPEHEAD_MULTIVERSION T exp_row(T* x, std::int64_t count, T shift) {
   return sum;
 }
 
-// x = exp(x - shift) * factor.
+// x = exp(x - shift) * factor, and 0 where hidden: in a row with a NaN the factor is NaN.
 template <class T>
 TAPEHEAD_MULTIVERSION void weights_row(T* x, std::int64_t count, T shift, T factor) {
 #pragma omp simd
-  for (std::int64_t j = 0; j < count; ++j) x[j] = exp(x[j] - shift) * factor;
+  for (std::int64_t j = 0; j < count; ++j)
+    x[j] = x[j] == -infinity<T> ? T(0) : exp(x[j] - shift) * factor;
 }
 
 template <class T>
@@ -105,12 +106,17 @@ TAPEHEAD_MULTIVERSION void score_gradient_row(const T* a, T* da, std::int64_t co
 }
 
 template <class T>
+TAPEHEAD_MULTIVERSION bool finite_row(const T* x, std::int64_t count) {
+  T sum = 0;  // 0 * x is NaN exactly when x is not finite
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t j = 0; j < count; ++j) sum += T(0) * x[j];
+  return sum == T(0);
+}
+
+template <class T>
 bool all_finite(Rows<const T> x, std::int64_t rows, std::int64_t columns) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    T sum = 0;  // 0 * x is NaN exactly when x is not finite
-    for (std::int64_t j = 0; j < columns; ++j) sum += T(0) * x.row(i)[j];
-    if (sum != T(0)) return false;
-  }
+  for (std::int64_t i = 0; i < rows; ++i)
+    if (!finite_row(x.row(i), columns)) return false;
   return true;
 }
 
@@ -207,20 +213,33 @@ class Head {
   std::int64_t index_;  // of this head among all (batch, head)
 };
 
-// c += w x for a tile of weights w (rows x inner). Where keys are hidden, a weight of 0 must keep a
-// value that is not finite out, which a product cannot do.
+// A tile of weights (or of their gradient) as a factor of a product.
 template <class T>
-void add_product(const T* w, std::int64_t rows, std::int64_t inner, Rows<const T> x,
-                 std::int64_t columns, Rows<T> c, T alpha, T beta, bool any_hidden) {
-  if (!any_hidden || all_finite(x, inner, columns)) {
-    gemm_tile<T>(false, false, rows, columns, inner, alpha, w, tile, x.data, x.step, beta, c.data,
-                 c.step);
+struct Weights {
+  const T* data;
+  bool transposed;
+  // Whether a weight of 0 must keep out what is not finite in the other factor, which a product of
+  // matrices cannot do.
+  bool keep_out;
+
+  T at(std::int64_t i, std::int64_t j) const {
+    return data[transposed ? j * tile + i : i * tile + j];
+  }
+};
+
+// c = alpha w x + beta c, with w (rows x inner) and x (inner x columns).
+template <class T>
+void add_product(const Weights<T>& w, std::int64_t rows, std::int64_t inner, Rows<const T> x,
+                 std::int64_t columns, Rows<T> c, T alpha, T beta) {
+  if (!w.keep_out) {
+    gemm_tile<T>(w.transposed, false, rows, columns, inner, alpha, w.data, tile, x.data, x.step,
+                 beta, c.data, c.step);
     return;
   }
   for (std::int64_t i = 0; i < rows; ++i) {
     if (beta == T(0)) std::fill(c.row(i), c.row(i) + columns, T(0));
     for (std::int64_t l = 0; l < inner; ++l)
-      if (const T weight = alpha * w[i * tile + l]; weight != T(0))
+      if (const T weight = alpha * w.at(i, l); weight != T(0))
         for (std::int64_t j = 0; j < columns; ++j) c.row(i)[j] += weight * x.row(l)[j];
   }
 }
@@ -258,8 +277,10 @@ void forward_rows(const Head<T>& head, std::int64_t i0, std::int64_t rows, Rows<
     for (std::int64_t i = 0; i < rows; ++i)
       update_row(s.data() + i * tile, columns, y.row(i), head.value_features, maximum[i], sum[i]);
     head.drop(i0, rows, j0, columns, s.data());
-    add_product<T>(s.data(), rows, columns, {head.v.row(j0), head.v.step}, head.value_features, y,
-                   T(1), T(1), any_hidden);
+    const Rows<const T> v{head.v.row(j0), head.v.step};
+    const bool keep_out = any_hidden && !all_finite(v, columns, head.value_features);
+    add_product<T>({s.data(), false, keep_out}, rows, columns, v, head.value_features, y, T(1),
+                   T(1));
   }
   for (std::int64_t i = 0; i < rows; ++i) {
     if (sum[i] == T(0)) sum[i] = infinity<T>;  // sees nothing: the weights are exp(-infinity) / sum
@@ -309,6 +330,9 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
     // The sum is 1 for one key, and for a key far ahead of the others.
     sees_one[static_cast<std::size_t>(i)] = out.row_sum[i0 + i] == T(1) && head.sees_one(i0 + i);
   }
+  const Rows<const T> q{head.q.row(i0), head.q.step}, dy{out.dy.row(i0), out.dy.step};
+  const bool q_finite = all_finite(q, rows, head.features);
+  const bool dy_finite = all_finite(dy, rows, head.value_features);
   const std::int64_t end = head.visible_end(i0 + rows);
   const std::int64_t end_before = i0 == 0 ? 0 : head.visible_end(i0);
   for (std::int64_t j0 = 0; j0 < end; j0 += tile) {
@@ -316,8 +340,7 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
     const bool any_hidden = head.scores(i0, rows, j0, columns, a.data());
     for (std::int64_t i = 0; i < rows; ++i)
       weights_row(a.data() + i * tile, columns, out.row_max[i0 + i], T(1) / out.row_sum[i0 + i]);
-    const T* dy = out.dy.row(i0);
-    gemm_tile<T>(false, true, rows, columns, head.value_features, T(1), dy, out.dy.step,
+    gemm_tile<T>(false, true, rows, columns, head.value_features, T(1), dy.data, dy.step,
                  head.v.row(j0), head.v.step, T(0), da.data(), tile);
     head.drop(i0, rows, j0, columns, da.data());
     for (std::int64_t i = 0; i < rows; ++i)
@@ -329,17 +352,18 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
     const std::int64_t old = out.adds_to_k ? columns : std::clamp<std::int64_t>(end_before - j0, 0, columns);
     const auto add_to_keys = [&](std::int64_t first, std::int64_t count, T beta) {
       if (count == 0) return;
-      gemm_tile<T>(true, false, count, head.value_features, rows, T(1), a.data() + first, tile, dy,
-                   out.dy.step, beta, out.dv.row(j0 + first), out.dv.step);
-      gemm_tile<T>(true, false, count, head.features, rows, static_cast<T>(scale),
-                   da.data() + first, tile, head.q.row(i0), head.q.step, beta,
-                   out.dk.row(j0 + first), out.dk.step);
+      add_product<T>({a.data() + first, true, any_hidden && !dy_finite}, count, rows, dy,
+                     head.value_features, {out.dv.row(j0 + first), out.dv.step}, T(1), beta);
+      add_product<T>({da.data() + first, true, any_hidden && !q_finite}, count, rows, q,
+                     head.features, {out.dk.row(j0 + first), out.dk.step}, static_cast<T>(scale),
+                     beta);
     };
     add_to_keys(0, old, T(1));
     add_to_keys(old, columns - old, T(0));
-    add_product<T>(da.data(), rows, columns, {head.k.row(j0), head.k.step}, head.features,
-                   {out.dq.row(i0), out.dq.step}, static_cast<T>(scale), j0 == 0 ? T(0) : T(1),
-                   any_hidden);
+    const Rows<const T> k{head.k.row(j0), head.k.step};
+    const bool keep_out = any_hidden && !all_finite(k, columns, head.features);
+    add_product<T>({da.data(), false, keep_out}, rows, columns, k, head.features,
+                   {out.dq.row(i0), out.dq.step}, static_cast<T>(scale), j0 == 0 ? T(0) : T(1));
     if (out.dbias)
       for (std::int64_t i = 0; i < rows; ++i)
         std::copy_n(da.data() + i * tile, columns, out.dbias + (i0 + i) * head.keys + j0);

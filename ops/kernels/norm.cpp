@@ -12,13 +12,45 @@ constexpr int group = 4;              // rows whose parts are added before they 
 // ---- forward
 // -------------------------------------------------------------------------------------
 
+// A row whose squares overflow: everything relative to its largest magnitude, in double.
+template <class T>
+void normalize_large_row(const NormForward& args, std::int64_t row) {
+  const std::int64_t n = args.n;
+  const T *x = static_cast<const T*>(args.x) + row * n,
+          *weight = static_cast<const T*>(args.weight);
+  const T* bias = static_cast<const T*>(args.bias);
+  T* y = static_cast<T*>(args.y) + row * n;
+  double largest = 0;
+  for (std::int64_t i = 0; i < n; ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(x[i])));
+  const auto small = [=](std::int64_t i) { return static_cast<double>(x[i]) / largest; };
+  const auto mean_of = [n](auto term) { return sum_run<double>(n, term) / static_cast<double>(n); };
+  double mean = 0;
+  for (int pass = 0; pass < 2 && args.mean; ++pass)
+    mean += mean_of([=](std::int64_t i) { return small(i) - mean; });
+  const double power =
+      mean_of([=](std::int64_t i) { return (small(i) - mean) * (small(i) - mean); });
+  const double scale = 1 / std::sqrt(power + args.eps / largest / largest);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T xhat = static_cast<T>((small(i) - mean) * scale);
+    y[i] = (weight ? xhat * weight[i] : xhat) + (bias ? bias[i] : T(0));
+  }
+  static_cast<T*>(args.rstd)[row] = static_cast<T>(scale / largest);
+  if (args.mean) static_cast<T*>(args.mean)[row] = static_cast<T>(mean * largest);
+}
+
 // The mean is found twice: of x, and of what is left after subtracting that. The second corrects
 // the rounding of the first, which matters when the mean is large beside the deviation.
 template <class T>
-TAPEHEAD_MULTIVERSION void center_rows(const T* x, const T* weight, const T* bias, T* y, T* mean,
-                                       T* rstd, std::int64_t rows, std::int64_t n, double eps) {
+TAPEHEAD_MULTIVERSION void center_rows(const NormForward& args, std::int64_t begin,
+                                       std::int64_t end) {
+  const std::int64_t n = args.n;
+  const T *weight = static_cast<const T*>(args.weight), *bias = static_cast<const T*>(args.bias);
+  T *mean = static_cast<T*>(args.mean), *rstd = static_cast<T*>(args.rstd);
   const double count = static_cast<double>(n);
-  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    const T* x = static_cast<const T*>(args.x) + r * n;
+    T* y = static_cast<T*>(args.y) + r * n;
     const T near =
         static_cast<T>(sum_run<T>(
                            n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i]; }) /
@@ -32,8 +64,13 @@ TAPEHEAD_MULTIVERSION void center_rows(const T* x, const T* weight, const T* bia
           const T d = x[i] - near;
           return d * d;
         });
+    if (!std::isfinite(squares)) {
+      normalize_large_row<T>(args, r);
+      continue;
+    }
     const double variance = std::max(0.0, squares / count - rest * rest);
-    const T scale = static_cast<T>(1 / std::sqrt(variance + eps)), shift = static_cast<T>(rest);
+    const T scale = static_cast<T>(1 / std::sqrt(variance + args.eps));
+    const T shift = static_cast<T>(rest);
     mean[r] = static_cast<T>(static_cast<double>(near) + rest);
     rstd[r] = scale;
     if (!weight) {
@@ -51,16 +88,25 @@ TAPEHEAD_MULTIVERSION void center_rows(const T* x, const T* weight, const T* bia
 }
 
 template <class T>
-TAPEHEAD_MULTIVERSION void scale_rows(const T* x, const T* weight, T* y, T* rstd, std::int64_t rows,
-                                      std::int64_t n, double eps) {
-  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+TAPEHEAD_MULTIVERSION void scale_rows(const NormForward& args, std::int64_t begin,
+                                      std::int64_t end) {
+  const std::int64_t n = args.n;
+  const T* weight = static_cast<const T*>(args.weight);
+  T* rstd = static_cast<T*>(args.rstd);
+  for (std::int64_t r = begin; r < end; ++r) {
+    const T* x = static_cast<const T*>(args.x) + r * n;
+    T* y = static_cast<T*>(args.y) + r * n;
     // In double: the squares of floats overflow long before their root does.
     const double squares = sum_run<double>(
         n, [=](std::int64_t i) __attribute__((always_inline)) {
           const double xi = static_cast<double>(x[i]);
           return xi * xi;
         });
-    const T scale = static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + eps));
+    if (!std::isfinite(squares)) {
+      normalize_large_row<T>(args, r);
+      continue;
+    }
+    const T scale = static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + args.eps));
     rstd[r] = scale;
     if (!weight) {
 #pragma omp simd
@@ -199,18 +245,11 @@ class Backward {
 void norm_forward(DType dtype, const NormForward& args) {
   visit_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
-    const std::int64_t n = args.n;
-    const T *x = static_cast<const T*>(args.x), *weight = static_cast<const T*>(args.weight);
-    const T* bias = static_cast<const T*>(args.bias);
-    T *y = static_cast<T*>(args.y), *mean = static_cast<T*>(args.mean);
-    T* rstd = static_cast<T*>(args.rstd);
     const auto run_rows = [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t at = begin * n, rows = end - begin;
-      if (mean)
-        center_rows(x + at, weight, bias, y + at, mean + begin, rstd + begin, rows, n, args.eps);
-      else scale_rows(x + at, weight, y + at, rstd + begin, rows, n, args.eps);
+      if (args.mean) center_rows<T>(args, begin, end);
+      else scale_rows<T>(args, begin, end);
     };
-    parallel_for(args.rows, grain / std::max<std::int64_t>(n, 1) + 1, run_rows);
+    parallel_for(args.rows, grain / std::max<std::int64_t>(args.n, 1) + 1, run_rows);
   });
 }
 

@@ -6,6 +6,7 @@ namespace tapehead::kernels {
 namespace {
 
 constexpr std::int64_t grain = 4096;  // elements, with an exponential for each
+constexpr std::int64_t short_row = 16;  // up to here a sum of exact products costs no time
 
 // ---- along rows: `rows` rows of n adjacent elements
 // ----------------------------------------------
@@ -37,10 +38,26 @@ TAPEHEAD_MULTIVERSION void softmax_rows(const T* x, T* y, std::int64_t rows, std
   }
 }
 
+// Where g and the dot product nearly cancel, the rounding of the latter is all that would show:
+// here it is a sum of exact products, in two parts.
+template <class T>
+TAPEHEAD_INLINE void softmax_backward_short_row(const T* g, const T* y, T* dx, std::int64_t n) {
+  double dot = 0;
+  for (std::int64_t i = 0; i < n; ++i) dot += static_cast<double>(g[i]) * static_cast<double>(y[i]);
+  const T near = static_cast<T>(dot);
+  const T rest = std::isfinite(near) ? static_cast<T>(dot - static_cast<double>(near)) : T(0);
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] * ((g[i] - near) - rest);
+}
+
 template <class T>
 TAPEHEAD_MULTIVERSION void softmax_backward_rows(const T* g, const T* y, T* dx, std::int64_t rows,
                                                  std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, g += n, y += n, dx += n) {
+    if (n <= short_row) {
+      softmax_backward_short_row(g, y, dx, n);
+      continue;
+    }
     const T dot = static_cast<T>(sum_run<T>(
         n, [=](std::int64_t i) __attribute__((always_inline)) { return g[i] * y[i]; }));
 #pragma omp simd

@@ -47,14 +47,31 @@ inline void run_with_small_stack(void (*body)()) {
   pthread_attr_destroy(&attributes);
 }
 
-/// Runs the test cases whose names match `cases` in a process of their own, with one more variable
-/// in its environment. Fails when they do.
+/// The shell's command that runs the test cases whose names match `cases`, with one more variable
+/// in the environment.
+inline std::string command_of_new_process(const std::string& cases, const std::string& variable,
+                                          const std::string& value) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  return variable + "='" + value + "' '" + self + "' --test-case='" + cases + "'";
+}
+
+/// Runs them in a process of their own. Fails when they do.
 inline void run_in_new_process(const std::string& cases, const std::string& variable,
                                const std::string& value) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string command =
-      variable + "='" + value + "' '" + self + "' --test-case='" + cases + "' >/dev/null";
+  const std::string command = command_of_new_process(cases, variable, value) + " >/dev/null";
   REQUIRE(std::system(command.c_str()) == 0);
+}
+
+/// Runs them in a process of their own, which must fail, and returns what it wrote.
+inline std::string last_words(const std::string& cases, const std::string& variable,
+                              const std::string& value) {
+  const std::string command = command_of_new_process(cases, variable, value) + " 2>&1";
+  std::FILE* output = popen(command.c_str(), "r");
+  REQUIRE(output);
+  std::string text;
+  for (int c = std::fgetc(output); c != EOF; c = std::fgetc(output)) text += static_cast<char>(c);
+  CHECK(pclose(output) != 0);
+  return text;
 }
 
 }  // namespace tapehead::tests

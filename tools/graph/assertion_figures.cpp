@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/graph/assertion_figures.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/keepers.h>
@@ -39,7 +40,8 @@ std::int64_t saved(const Graph& graph, const FigureFilter& by) {
   std::int64_t bytes = 0;
   for_each_slot(graph, by, [&](const Graph::SavedSlot& slot, const Graph::Value& value) {
     if (!with_what_exists_anyway && keepers.exists_anyway(slot)) return;
-    if (counted.insert(kept_by(slot, value)).second) bytes += keepers.retained(slot);
+    if (counted.insert(kept_by(slot, value)).second)
+      bytes = count_sum(bytes, keepers.retained(slot));
   });
   return bytes;
 }
@@ -67,7 +69,7 @@ std::int64_t count(const Graph& graph, const FigureFilter& by) {
 std::int64_t flops(const Graph& graph, const FigureFilter& by) {
   std::int64_t sum = 0;
   for (const Graph::Node& node : graph.nodes)
-    if (is_chosen(node, by)) sum += node.flops;
+    if (is_chosen(node, by)) sum = count_sum(sum, node.flops);
   return sum;
 }
 

@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
@@ -55,7 +56,7 @@ Diff::Totals totals_of(const Graph& graph) {
   totals.others = graph.saved_bytes() - totals.activations;
   if (!graph.events.empty()) totals.peak = timeline(graph).peak;
   totals.operations = std::ssize(graph.nodes);
-  for (const Graph::Node& node : graph.nodes) totals.flops += node.flops;
+  for (const Graph::Node& node : graph.nodes) totals.flops = count_sum(totals.flops, node.flops);
   return totals;
 }
 
@@ -194,7 +195,7 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
 std::int64_t Diff::moved_bytes() const {
   std::int64_t bytes = 0;
   for (const Entry& slot : slots)
-    if (slot.kind == Kind::moved) bytes += slot.bytes_after;
+    if (slot.kind == Kind::moved) bytes = count_sum(bytes, slot.bytes_after);
   return bytes;
 }
 

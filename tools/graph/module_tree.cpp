@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/graph/module_tree.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 
 namespace tapehead::graph {
 namespace {
+
+void add_to(std::int64_t& sum, std::int64_t more) { sum = count_sum(sum, more); }
 
 // The tree while it grows: children are found by name, and a module's sums are its own.
 class Builder {
@@ -20,7 +23,7 @@ class Builder {
       node_module_.push_back(find(node.module));
       if (node.recomputed) continue;
       ++modules_[node_module_.back()].own.operations;
-      modules_[node_module_.back()].own.flops += node.flops;
+      add_to(modules_[node_module_.back()].own.flops, node.flops);
     }
     add_storages();
     if (with_parameters) add_parameters();
@@ -72,7 +75,7 @@ class Builder {
     for (std::size_t i = 0; i < keeper.size(); ++i)
       if (keeper[i]) add_storage(graph_.storages[i], modules_[*keeper[i]].own);
     for (std::size_t i = 0; i < packer.size(); ++i)
-      if (packer[i]) modules_[*packer[i]].own.activations += graph_.packings[i].bytes;
+      if (packer[i]) add_to(modules_[*packer[i]].own.activations, graph_.packings[i].bytes);
   }
 
   void add_parameters() {
@@ -85,14 +88,14 @@ class Builder {
       const std::string_view name = value.name;
       const std::size_t dot = name.rfind('.');
       const std::size_t module = dot == name.npos ? 0 : find(name.substr(0, dot));
-      modules_[module].own.parameters += graph_.storages[id].bytes;
+      add_to(modules_[module].own.parameters, graph_.storages[id].bytes);
     }
   }
 
   static void add_storage(const Graph::Storage& storage, ModuleSums& sums) {
     const bool exists_anyway =
         storage.category == Category::parameter || storage.category == Category::input;
-    (exists_anyway ? sums.others : sums.activations) += storage.bytes;
+    add_to(exists_anyway ? sums.others : sums.activations, storage.bytes);
   }
 
   std::size_t enclosing(std::size_t a, std::size_t b) const {
@@ -108,10 +111,10 @@ class Builder {
     for (const std::size_t child_id : modules_[id].children) {
       const ModuleSums& added = sums.children.emplace_back(assemble(child_id));
       sums.operations += added.operations;
-      sums.activations += added.activations;
-      sums.others += added.others;
-      sums.flops += added.flops;
-      sums.parameters += added.parameters;
+      add_to(sums.activations, added.activations);
+      add_to(sums.others, added.others);
+      add_to(sums.flops, added.flops);
+      add_to(sums.parameters, added.parameters);
     }
     return sums;
   }
@@ -142,11 +145,9 @@ bool follows(const ModuleSums& first, const ModuleSums& next, std::int64_t dista
 }
 
 void multiply(ModuleSums& tree, std::int64_t factor) {
-  tree.operations *= factor;
-  tree.activations *= factor;
-  tree.others *= factor;
-  tree.flops *= factor;
-  tree.parameters *= factor;
+  for (std::int64_t* sum :
+       {&tree.operations, &tree.activations, &tree.others, &tree.flops, &tree.parameters})
+    *sum = count_product(*sum, factor);
   for (ModuleSums& child : tree.children) multiply(child, factor);
 }
 

@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/reports.h>
@@ -25,8 +26,10 @@ const std::string rule_line = std::string(page_columns, '-') + "\n";
 struct Summary {
   explicit Summary(const Graph& graph) : modules(folded(module_sums(graph))) {
     if (graph.events.empty()) {
-      for (const Graph::Storage& storage : graph.storages)
-        bytes[static_cast<std::size_t>(storage.category)] += storage.bytes;
+      for (const Graph::Storage& storage : graph.storages) {
+        std::int64_t& sum = bytes[static_cast<std::size_t>(storage.category)];
+        sum = count_sum(sum, storage.bytes);
+      }
       return;
     }
     const Timeline line = timeline(graph);
@@ -69,7 +72,7 @@ struct Flops {
     for (const Graph::Node& node : graph.nodes) {
       OperationSums& sums = node.recomputed ? recomputed : operations[node.operation];
       ++sums.count;
-      sums.flops += node.flops;
+      sums.flops = count_sum(sums.flops, node.flops);
     }
   }
   ModuleSums modules;

@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/error.h>
 #include <tapehead/graph/attention_chain.h>
 #include <tapehead/graph/compaction.h>
@@ -53,7 +54,7 @@ class Fusion {
     node.operation = "fused_attention";
     node.inputs = {chain_.q, chain_.k, chain_.v};
     if (chain_.bias >= 0) node.inputs.push_back(chain_.bias_value);
-    node.flops += was_.nodes[at(chain_.scores)].flops;
+    node.flops = count_sum(node.flops, was_.nodes[at(chain_.scores)].flops);
     if (merged_ < 0) return;
     for (Graph::Attribute& attribute : result_.nodes[at(chain_.merge)].attributes)
       if (attribute.name == "copied") attribute.value = false;

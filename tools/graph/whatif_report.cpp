@@ -1,4 +1,5 @@
 // The figures of two graphs side by side.
+#include <tapehead/core/count.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
@@ -18,7 +19,7 @@ struct Figure {
 
 std::int64_t all_flops(const Graph& graph) {
   std::int64_t sum = 0;
-  for (const Graph::Node& node : graph.nodes) sum += node.flops;
+  for (const Graph::Node& node : graph.nodes) sum = count_sum(sum, node.flops);
   return sum;
 }
 
