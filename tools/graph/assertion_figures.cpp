@@ -38,7 +38,7 @@ std::int64_t saved(const Graph& graph, const FigureFilter& by) {
   std::set<std::pair<bool, std::int64_t>> counted;
   std::int64_t bytes = 0;
   for_each_slot(graph, by, [&](const Graph::SavedSlot& slot, const Graph::Value& value) {
-    if (!with_what_exists_anyway && keepers.exists_anyway(slot)) return;
+    if (!with_what_exists_anyway && exists_anyway(graph, slot)) return;
     if (counted.insert(kept_by(slot, value)).second) bytes += keepers.retained(slot);
   });
   return bytes;

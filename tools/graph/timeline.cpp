@@ -1,4 +1,5 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/timeline.h>
 
@@ -7,8 +8,6 @@
 
 namespace tapehead::graph {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Which storages live before the first event: those that no event gives birth to.
 std::vector<bool> live_at_first(const Graph& graph) {

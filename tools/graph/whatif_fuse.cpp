@@ -1,4 +1,5 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/attention_chain.h>
 #include <tapehead/graph/compaction.h>
 #include <tapehead/graph/keepers.h>
@@ -16,8 +17,6 @@ namespace {
 
 using Part = Script::Part;
 using Phase = Graph::Phase;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 class Fusion {
  public:

@@ -1,4 +1,5 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
@@ -14,8 +15,6 @@ namespace tapehead::graph {
 namespace {
 
 using Part = Script::Part;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Beyond this many operations that run again the answer is plain, and the graph too large to hold.
 constexpr std::size_t most_runs = 1'000'000;
