@@ -49,4 +49,53 @@ std::int64_t Graph::saved_bytes() const {
   return sum_saved(*this, [](const Storage&) { return true; });
 }
 
+namespace {
+
+// In which event each storage dies, and where the next birth stands from each event on.
+class Deaths {
+ public:
+  explicit Deaths(const Graph& graph)
+      : death_(graph.storages.size(), graph.events.size()),
+        next_birth_(graph.events.size() + 1, graph.events.size()) {
+    for (std::size_t i = graph.events.size(); i-- > 0;) {
+      next_birth_[i] = graph.events[i].birth ? i : next_birth_[i + 1];
+      if (!graph.events[i].birth) death_[static_cast<std::size_t>(graph.events[i].storage)] = i;
+    }
+  }
+  bool come_first(std::int64_t storage, std::size_t event) const {
+    const std::size_t death = death_[static_cast<std::size_t>(storage)];
+    return event <= death && death < next_birth_[event];
+  }
+
+ private:
+  std::vector<std::size_t> death_, next_birth_;
+};
+
+}  // namespace
+
+void mark_donatable(Graph& graph) {
+  const Deaths deaths(graph);
+  const auto storage = [&](std::int64_t value) {
+    return graph.values[static_cast<std::size_t>(value)].storage;
+  };
+  for (Graph::Node& node : graph.nodes) node.donatable.clear();
+  std::vector<bool> recorded(graph.nodes.size(), false);
+  std::size_t event = 0;  // the first one after the step
+  for (std::size_t step = 0; step < graph.steps.size(); ++step) {
+    while (event < graph.events.size() &&
+           graph.events[event].step <= static_cast<std::int64_t>(step))
+      ++event;
+    if (graph.steps[step].node < 0) continue;
+    const auto id = static_cast<std::size_t>(graph.steps[step].node);
+    Graph::Node& node = graph.nodes[id];
+    const bool records = graph.steps[step].phase == Graph::Phase::forward || node.recomputed;
+    if (!records || recorded[id]) continue;  // a later step runs the rule of a recomputed node
+    recorded[id] = true;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (const std::int64_t read = storage(node.inputs[i]);
+          read != storage(node.output) && deaths.come_first(read, event))
+        node.donatable.push_back(static_cast<std::int64_t>(i));
+  }
+}
+
 }  // namespace tapehead

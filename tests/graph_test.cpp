@@ -226,6 +226,8 @@ TEST_CASE("a malformed graph file is an error that says where") {
   broken("\"flops\": 5", "\"flops\": -5", "row 0 of nodes: a count is negative");
   broken("\"flops\": 5", "\"flops\": 5, \"more\": 1", "row 0 of nodes: the row has a key");
   broken("\"inputs\": [0]", "\"inputs\": [2]", "row 0 of nodes: inputs names no row of values");
+  broken("\"flops\"", "\"donatable\": [1], \"flops\"",
+         "row 0 of nodes: donatable names no input of the node");
   broken("\"output\": 1", "\"output\": -1", "row 0 of nodes: output names no row of values");
   broken("\"value\": 1", "\"value\": 9", "row 0 of saved: value names no row");
   broken("\"node\": 0", "\"node\": 1", "row 0 of saved: node names no row");

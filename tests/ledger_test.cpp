@@ -193,6 +193,37 @@ TEST_CASE("what a checkpoint computes again is marked, and counts in no sum of s
   CHECK(graph::module_sums(checkpointed).flops == graph::module_sums(plain).flops);
 }
 
+TEST_CASE("an input is donatable when its storage dies with the operation that reads it") {
+  const Tensor w = parameter(ones({2, 3})), k = ones({3, 4});
+  const auto step = [&] {
+    Ledger ledger;
+    Tape tape;
+    const Tensor held = sum(w, {0}, true);  // w lives on
+    const Tensor a = matmul(held, k);
+    const Tensor b = matmul(sum(w, {0}, true), k);   // the sum dies with it
+    const Tensor c = exp(sum(w, {0}, true));         // in place of the sum, which so lives on
+    const Tensor d = matmul(exp(w), k);              // exp keeps its result
+    CHECK(tape.graph().nodes[3].donatable.empty());  // no ledger tells a tape
+    return ledger.graph();
+  };
+  const Graph graph = step();
+  const auto donatable = [&](std::size_t node) { return graph.nodes.at(node).donatable; };
+  using Positions = std::vector<std::int64_t>;
+  CHECK(graph.nodes.size() == 8);
+  for (const std::size_t other : {0u, 1u, 2u, 4u, 5u, 6u, 7u})
+    CHECK(donatable(other) == Positions{});
+  CHECK(graph.nodes[3].operation == "matmul");
+  CHECK(donatable(3) == Positions{0});
+  const std::string text = graph::to_json(graph);
+  CHECK(text.find("{\"attributes\": [], \"donatable\": [0], \"flops\": 24, \"id\": 3,") !=
+        std::string::npos);
+  CHECK(graph::from_json(text) == graph);
+  Graph unwatched = graph;
+  unwatched.events.clear();
+  mark_donatable(unwatched);
+  CHECK(unwatched.nodes[3].donatable.empty());
+}
+
 TEST_CASE("every storage that dies was born or lived before, and the sums fit the account") {
   const Watched watched = gpt_step();
   std::int64_t change = 0;

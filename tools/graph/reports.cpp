@@ -24,6 +24,7 @@ const std::string rule_line = std::string(page_columns, '-') + "\n";
 
 struct Summary {
   explicit Summary(const Graph& graph) : modules(folded(module_sums(graph))) {
+    for (const Graph::Node& node : graph.nodes) donatable += std::ssize(node.donatable);
     if (graph.events.empty()) {
       for (const Graph::Storage& storage : graph.storages)
         bytes[static_cast<std::size_t>(storage.category)] += storage.bytes;
@@ -40,6 +41,7 @@ struct Summary {
   ModuleSums modules;
   BytesByCategory bytes{};
   std::int64_t peak = 0, peak_step = -1;
+  std::int64_t donatable = 0;  // inputs
 };
 
 std::string sum_line(const std::string& what, const std::string& sum) {
@@ -122,6 +124,7 @@ std::string summary_text(const Graph& graph) {
   text += sum_line("gradients", format_bytes(sums.of(Category::gradient)));
   text += sum_line("optimizer state", format_bytes(sums.of(Category::optimizer_state)));
   text += sum_line("operations", format_count(sums.modules.operations));
+  if (sums.donatable > 0) text += sum_line("donatable inputs", format_count(sums.donatable));
   text += sum_line("flops of matrix products", format_count(sums.modules.flops));
   return text + "\n" + saved_table(graph);
 }
@@ -134,6 +137,7 @@ std::string summary_json(const Graph& graph) {
                  {"gradient_bytes", sums.of(Category::gradient)},
                  {"optimizer_state_bytes", sums.of(Category::optimizer_state)},
                  {"operations", sums.modules.operations},
+                 {"donatable_inputs", sums.donatable},
                  {"flops", sums.modules.flops},
                  {"modules", to_json(sums.modules)["children"]}};
   if (!graph.events.empty()) {

@@ -168,6 +168,7 @@ Graph checkpointed(const Graph& graph, std::string_view path) {
     Checkpoint(CheckpointRegion(original, region, script), result, script).apply();
   if (script.has_events()) script.finish();
   validate(result, "whatif");
+  mark_donatable(result);
   return result;
 }
 

@@ -240,6 +240,7 @@ Graph fused(const Graph& graph, std::string_view path) {
   for (const AttentionChain& chain : chains) gone[at(chain.product)] = false;
   drop_nodes(result, gone, script.removed());
   validate(result, "whatif");
+  mark_donatable(result);
   return result;
 }
 

@@ -121,6 +121,7 @@ Graph recomputed(const Graph& graph, std::string_view slot) {
   Graph result = graph;
   Recomputation(graph, result).apply(slot);
   validate(result, "whatif");
+  mark_donatable(result);
   return result;
 }
 
