@@ -180,6 +180,19 @@ TEST_CASE("reports in JSON agree with the graph") {
   CHECK(json::parse(graph::saved_json(step(), rows))["rows"].size() == rows.size());
 }
 
+TEST_CASE("what no module counts has a row and a key, so that modules add up to the totals") {
+  for (const json& report :
+       {json::parse(graph::summary_json(step())), json::parse(graph::flops_json(step()))})
+    for (const char* figure : {"operations", "flops", "saved_activation_bytes"}) {
+      CAPTURE(figure);
+      std::int64_t sum = report["root"][figure];
+      for (const json& module : report["modules"]) sum += module[figure].get<std::int64_t>();
+      CHECK(sum == json::parse(graph::summary_json(step()))[figure]);
+    }
+  CHECK(json::parse(graph::flops_json(step()))["root"]["operations"] > 0);
+  CHECK(contains(graph::flops_text(step()), "\n(root) "));
+}
+
 TEST_CASE("reports as text fit a page and name the exact peak") {
   const std::string peak = json::parse(graph::summary_json(step()))["peak_bytes"].dump();
   const std::string grouped = peak.substr(0, peak.size() - 3) + "," + peak.substr(peak.size() - 3);

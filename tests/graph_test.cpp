@@ -367,7 +367,7 @@ TEST_CASE("the saved table has the bytes that its documentation says") {
         "parameters, inputs\n"
         "------------------------------------------------------------------------------------------"
         "----------\n"
-        "(outside modules)                  1                        1,000   0.0 %                 "
+        "(root)                             1                        1,000   0.0 %                 "
         "         0\n"
         "blocks.0-1 x 2                     4         8,388,608 (8.00 MiB) 100.0 %                 "
         "         0\n"

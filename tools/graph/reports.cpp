@@ -60,6 +60,12 @@ json to_json(const ModuleSums& sums) {
           {"children", std::move(children)}};
 }
 
+// The two keys of a report by module: the modules, and what no module counts.
+void add_modules(const ModuleSums& all, json& report) {
+  report["modules"] = std::move(to_json(all)["children"]);
+  report["root"] = to_json(root_sums(all));
+}
+
 // ---- flops -------------------------------------------------------------------------------------
 
 struct OperationSums {
@@ -88,14 +94,6 @@ std::string flops_row(const std::string& name, std::int64_t count, std::int64_t 
 std::string flops_head(const std::string& what) {
   return left(50, what) + right(10, "ops") + right(28, "flops") + right(12, "share") + "\n" +
          rule_line;
-}
-
-void flops_rows(std::string& text, const ModuleSums& module, std::size_t depth,
-                std::int64_t total) {
-  const std::string repeats = module.repeats > 1 ? " x " + std::to_string(module.repeats) : "";
-  text += flops_row(std::string(2 * std::min<std::size_t>(depth, 8), ' ') + module.name + repeats,
-                    module.operations, module.flops, total);
-  for (const ModuleSums& child : module.children) flops_rows(text, child, depth + 1, total);
 }
 
 std::string flops_by_operation(const Flops& flops) {
@@ -138,8 +136,8 @@ std::string summary_json(const Graph& graph) {
                  {"optimizer_state_bytes", sums.of(Category::optimizer_state)},
                  {"operations", sums.modules.operations},
                  {"donatable_inputs", sums.donatable},
-                 {"flops", sums.modules.flops},
-                 {"modules", to_json(sums.modules)["children"]}};
+                 {"flops", sums.modules.flops}};
+  add_modules(sums.modules, report);
   if (!graph.events.empty()) {
     report["peak_bytes"] = sums.peak;
     report["peak_step"] = sums.peak_step;
@@ -151,7 +149,8 @@ std::string flops_text(const Graph& graph) {
   const Flops flops(graph);
   const ModuleSums& all = flops.modules;
   std::string text = flops_head("module");
-  for (const ModuleSums& child : all.children) flops_rows(text, child, 0, all.flops);
+  for (const ModuleRow& row : table_rows(all))
+    text += flops_row(row.label, row.sums.operations, row.sums.flops, all.flops);
   text += rule_line + flops_row("total", all.operations, all.flops, all.flops) + "\n";
   text += flops_by_operation(flops);
   if (flops.recomputed.count > 0)
@@ -167,8 +166,8 @@ std::string flops_json(const Graph& graph) {
   };
   json report = {{"flops", flops.modules.flops},
                  {"operations", json::object()},
-                 {"recomputed", entry(flops.recomputed)},
-                 {"modules", to_json(flops.modules)["children"]}};
+                 {"recomputed", entry(flops.recomputed)}};
+  add_modules(flops.modules, report);
   for (const auto& [name, sums] : flops.operations) report["operations"][name] = entry(sums);
   return dump(report);
 }
