@@ -217,6 +217,7 @@ TEST_CASE("a malformed graph file is an error that says where") {
                  [&] { (void)graph::from_json(text, "f.json"); });
   };
   broken("graph/1", "graph/2", "the format is not");
+  broken("}\n", std::string("}\0rest\n", 7), "not JSON: byte ");
   broken("\"saved\"", "\"saves\"", "the key \"saves\" is not one");
   broken("\"saved\": [", "\"nodes\": [", "nodes stands there twice");
   broken("\"flops\": 5, ", "", "row 0 of nodes: flops is missing");

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/module_tree.h>
+#include <tapehead/graph/reports.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/tapehead.h>
 
@@ -290,6 +291,21 @@ TEST_CASE("a graph file whose events contradict each other is refused") {
   refuses(R"("phase": "forward")", R"("phase": "sideways")", "phase");
 }
 
+TEST_CASE("a file whose storages are more than was live before has a timeline all the same") {
+  Graph all;
+  all.storages = {{.bytes = 40}, {.bytes = 8}};
+  all.steps.resize(2);
+  all.events = {{.step = 0, .storage = 0, .birth = false},
+                {.step = 1, .storage = 1, .birth = true}};
+  const Graph read = graph::from_json(graph::to_json(all));
+  const graph::Timeline line = graph::timeline(read);
+  CHECK(line.unwatched == 0);
+  CHECK(line.peak == 40);
+  CHECK(line.peak_step == -1);
+  CHECK(line.highest == std::vector<std::int64_t>{40, 8});
+  CHECK(graph::timeline_text(read).find("peak: 40 before the first step\n") != std::string::npos);
+}
+
 TEST_CASE("reasons name the slots that keep a storage, the parameter, or what made it") {
   const Graph graph = attention_step(nn::AttentionPath::composed).graph;
   const std::vector<std::string> why = graph::reasons(graph);
@@ -299,8 +315,9 @@ TEST_CASE("reasons name the slots that keep a storage, the parameter, or what ma
     CHECK_FALSE(why[id].empty());
   }
   const auto mentions = [&](const char* text) {
-    return std::any_of(why.begin(), why.end(),
-                       [&](const std::string& reason) { return reason.find(text) != std::string::npos; });
+    return std::any_of(why.begin(), why.end(), [&](const std::string& reason) {
+      return reason.find(text) != std::string::npos;
+    });
   };
   CHECK(mentions("softmax.y: dx = y * (g - sum(g * y))"));
   CHECK(mentions("made by AdamW in update of in_proj_weight AdamW"));

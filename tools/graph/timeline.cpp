@@ -27,8 +27,9 @@ class Replay {
     const std::vector<bool> live = live_at_first(graph);
     for (std::size_t id = 0; id < live.size(); ++id)
       if (live[id]) of(graph.storages[id]) += graph.storages[id].bytes;
-    line_.unwatched = graph.live_before - total(now_);
-    line_.peak = graph.live_before;
+    // A file may know storages from before that it does not count among live_before.
+    line_.unwatched = std::max(graph.live_before - total(now_), std::int64_t{0});
+    line_.peak = line_.unwatched + total(now_);
   }
 
   Timeline run() {
