@@ -129,7 +129,8 @@ void add_assert(CLI::App& app, int& exit_code) {
   CLI::App& sub = add_report(
       app, "assert",
       "Whether figures of the graph are as they should be. Exit code 0 if so, 1 if not, 2 if the "
-      "expression is malformed.\n"
+      "expression is malformed or a filter matches nothing in the graph; count alone may find no "
+      "operation.\n"
       "Figures: saved, saved_all (bytes kept, without or with parameters and inputs), slots, "
       "square(N) (saved tensors with two dims of size N), count (operations), flops, peak. "
       "Filters: name, operation, module. Units: B, KB to TB, KiB to TiB.\n"
