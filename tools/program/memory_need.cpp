@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 
-// The peak of a step of a model with so many layers. The order is that of Trainer::step.
+// The peak of a step of a model with so many layers.
 std::int64_t planned_peak(TrainOptions options, std::int64_t layers, std::int64_t vocabulary_size) {
   const DryRun dry;
   options.layers = layers;
@@ -26,13 +26,7 @@ std::int64_t planned_peak(TrainOptions options, std::int64_t layers, std::int64_
   nn::AdamW optimizer(model, {.lr = options.lr});
   const auto tokens = [&] { return empty("batch", {options.batch, options.context}, DType::i64); };
   const Tensor inputs = tokens(), targets = tokens();
-  Gradients gradients;
-  {
-    Tape tape;
-    const Tensor loss = next_character_loss(model, {inputs, targets});
-    gradients = tape.gradient(loss, model.parameters());
-  }
-  optimizer.step(gradients);
+  optimizer.step(loss_gradients(model, {inputs, targets}));
   return memory_stats().peak;
 }
 

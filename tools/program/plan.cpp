@@ -43,17 +43,6 @@ std::unique_ptr<nn::Optimizer> make_optimizer(PlanOptimizer kind, const nn::Gpt&
   return std::make_unique<nn::AdamW>(model);
 }
 
-// As a Trainer does it: the tape is gone when the optimizer steps.
-void step(const nn::Gpt& model, nn::Optimizer& optimizer, const Batch& batch) {
-  Gradients gradients;
-  {
-    Tape tape;
-    const Tensor loss = next_character_loss(model, batch);
-    gradients = tape.gradient(loss, model.parameters());
-  }
-  optimizer.step(gradients);
-}
-
 Tensor make_tokens(const TrainingSetup& setup) {
   return empty("plan", {setup.batch, setup.model.context}, DType::i64, Category::input);
 }
@@ -83,9 +72,9 @@ Graph training_step(const TrainingSetup& setup) {
   const nn::Gpt model(setup.model, generator);
   const std::unique_ptr<nn::Optimizer> optimizer = make_optimizer(setup.optimizer, model);
   const Batch batch{.inputs = make_tokens(setup), .targets = make_tokens(setup)};
-  step(model, *optimizer, batch);
+  optimizer->step(loss_gradients(model, batch));
   const Ledger ledger;
-  step(model, *optimizer, batch);
+  optimizer->step(loss_gradients(model, batch));
   return ledger.graph();
 }
 
