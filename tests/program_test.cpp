@@ -297,7 +297,10 @@ TEST_CASE("a resumed run keeps its options, its text, and its files") {
     return all;
   };
   check_refused(folder, with({"--dim", "32"}), "--dim 32: the run in");
-  check_refused(folder, with({"--steps", "8"}), "--steps 8: the run in");
+  check_refused(folder, with({"--steps", "3"}), "--steps 3: the run in ");
+  check_refused(folder, with({"--steps", "3"}),
+                " has done 4 steps; its length can be that or more");
+  check_refused(folder, with({"--minutes", "1"}), "--minutes 1.0: the run in");
   check_refused(folder, {"train", "--resume", "--out", out, "--threads", "4294967297"},
                 "--threads 4294967297: it must be 0 to 1024");
   check_refused(folder, with({"--text", folder.write("other.txt", "another text")}),
@@ -307,6 +310,36 @@ TEST_CASE("a resumed run keeps its options, its text, and its files") {
   CHECK(content(out + "/checkpoint.safetensors") == before);
   CHECK(run(folder, with({"--dim", "16", "--text", folder.write("moved.txt", sample_text())}))
             .exit_code == 0);
+}
+
+TEST_CASE("a run that is done goes on when it is resumed with more steps, by their schedule") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "20"})).exit_code == 0);
+  const std::vector<std::string> before = losses(out);
+  Arguments longer = resume(out);
+  longer.insert(longer.end(), {"--steps", "30"});
+  const Finished extended = run(folder, longer);
+  INFO(extended.err);
+  CHECK(extended.exit_code == 0);
+  CHECK(contains(extended.out, "note    the run is to have 30 steps, not 20; from here on"));
+  const std::vector<std::string> after = losses(out);
+  REQUIRE(after.size() == 30);
+  CHECK(std::equal(before.begin(), before.end(), after.begin()));
+  // The length is stored: without --steps there is nothing left to do, and the same is no change.
+  CHECK(run(folder, resume(out)).exit_code == 0);
+  CHECK_FALSE(contains(run(folder, longer).out, "note"));
+  CHECK(losses(out) == after);
+  // Another length from the same place gives other losses: the schedule is that of the length.
+  const std::string other = folder / "other";
+  REQUIRE(run(folder, train(text, other, {"--steps", "20"})).exit_code == 0);
+  Arguments longest = resume(other);
+  longest.insert(longest.end(), {"--steps", "60"});
+  CHECK(run(folder, longest).exit_code == 0);
+  const std::vector<std::string> others = losses(other);
+  REQUIRE(others.size() == 60);
+  CHECK(others[20] == after[20]);  // computed before the first step that the schedule moves
+  CHECK(others[22] != after[22]);
 }
 
 TEST_CASE("two runs do not write to one folder at the same time") {
