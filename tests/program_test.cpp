@@ -204,11 +204,15 @@ TEST_CASE("a trained model continues a prompt, the same for the same seed") {
   check_refused(folder, {"sample", "--model", out, "--prompt", "\xe5\xb1\xa4"},
                 "does not know the character");
   check_refused(folder, {"sample", "--model", out, "--prompt", "\xff"}, "not UTF-8 at byte 0");
-  check_refused(folder, {"sample", "--model", out, "--prompt", ""}, "prompt");
-  check_refused(folder, {"sample", "--model", out, "--tokens", "-1"}, "-1");
-  check_refused(folder, {"sample", "--model", out, "--temperature", "-1"}, "temperature");
-  check_refused(folder, {"sample", "--model", out, "--top-k", "0"}, "top_k");
-  check_refused(folder, {"sample", "--model", folder / "nowhere"}, "nowhere");
+  check_refused(folder, {"sample", "--model", out, "--prompt", ""}, "sample: --prompt: it must");
+  check_refused(folder, {"sample", "--model", out, "--tokens", "-1"},
+                "sample: --tokens -1: it must not be negative");
+  check_refused(folder, {"sample", "--model", out, "--temperature", "-1"},
+                "sample: --temperature -1: it must not be negative");
+  check_refused(folder, {"sample", "--model", out, "--top-k", "0"},
+                "sample: --top-k 0: it must be positive");
+  check_refused(folder, {"sample", "--model", folder / "nowhere"},
+                "nowhere: there is no trained model");
 }
 
 TEST_CASE("the same run twice gives the same losses, and another seed gives others") {
@@ -455,7 +459,8 @@ TEST_CASE(
           "--layers 1000000000000 --dim 128 --context 128 --batch 8");
   refused({"--layers", "9223372036854775807"}, " 9,223,372,036,854,775,807 (8.00 EiB), and this ");
   refused({"--dim", "10000000"}, "a step needs at least ");
-  refused({"--dim", "1000000000"}, "--dim 1000000000 --context 128 --batch 8: uniform: shape ");
+  refused({"--dim", "1000000000"},
+          "--dim 1000000000 --context 128 --batch 8: a tensor of such a model has ");
   refused({"--dim", "9223372036854775804"}, "63 bits");
   refused({"--batch", "9223372036854775807"}, "63 bits");
   CHECK_FALSE(fs::exists(out));

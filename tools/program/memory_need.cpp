@@ -52,8 +52,8 @@ std::int64_t least_training_bytes(const TrainOptions& options, std::int64_t voca
   const std::int64_t each = planned_peak(options, 2, vocabulary_size) - one;
   const std::int64_t more = options.layers - 1;
   return each > 0 && more > (most - one) / each ? most : one + more * each;
-} catch (const Error& error) {
-  refuse(options, error.what());
+} catch (const Error&) {  // sizes were checked: only their product can be wrong
+  refuse(options, "a tensor of such a model has more bytes than 63 bits can count");
 }
 
 void check_memory(const TrainOptions& options, std::int64_t vocabulary_size) {
