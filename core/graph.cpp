@@ -55,19 +55,33 @@ namespace {
 class Deaths {
  public:
   explicit Deaths(const Graph& graph)
-      : death_(graph.storages.size(), graph.events.size()),
+      : graph_(graph),
+        death_(graph.storages.size(), graph.events.size()),
         next_birth_(graph.events.size() + 1, graph.events.size()) {
     for (std::size_t i = graph.events.size(); i-- > 0;) {
       next_birth_[i] = graph.events[i].birth ? i : next_birth_[i + 1];
       if (!graph.events[i].birth) death_[static_cast<std::size_t>(graph.events[i].storage)] = i;
     }
   }
-  bool come_first(std::int64_t storage, std::size_t event) const {
-    const std::size_t death = death_[static_cast<std::size_t>(storage)];
-    return event <= death && death < next_birth_[event];
+
+  /// Of a node that was recorded before this event.
+  std::vector<std::int64_t> donatable_inputs(const Graph::Node& node, std::size_t event) const {
+    std::vector<std::int64_t> positions;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::size_t death = death_[storage_of(node.inputs[i])];
+      const bool comes_first = event <= death && death < next_birth_[event];
+      if (comes_first && storage_of(node.inputs[i]) != storage_of(node.output))
+        positions.push_back(static_cast<std::int64_t>(i));
+    }
+    return positions;
   }
 
  private:
+  std::size_t storage_of(std::int64_t value) const {
+    return static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(value)].storage);
+  }
+
+  const Graph& graph_;
   std::vector<std::size_t> death_, next_birth_;
 };
 
@@ -75,9 +89,6 @@ class Deaths {
 
 void mark_donatable(Graph& graph) {
   const Deaths deaths(graph);
-  const auto storage = [&](std::int64_t value) {
-    return graph.values[static_cast<std::size_t>(value)].storage;
-  };
   for (Graph::Node& node : graph.nodes) node.donatable.clear();
   std::vector<bool> recorded(graph.nodes.size(), false);
   std::size_t event = 0;  // the first one after the step
@@ -91,10 +102,7 @@ void mark_donatable(Graph& graph) {
     const bool records = graph.steps[step].phase == Graph::Phase::forward || node.recomputed;
     if (!records || recorded[id]) continue;  // a later step runs the rule of a recomputed node
     recorded[id] = true;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (const std::int64_t read = storage(node.inputs[i]);
-          read != storage(node.output) && deaths.come_first(read, event))
-        node.donatable.push_back(static_cast<std::int64_t>(i));
+    node.donatable = deaths.donatable_inputs(node, event);
   }
 }
 
