@@ -49,4 +49,61 @@ std::int64_t Graph::saved_bytes() const {
   return sum_saved(*this, [](const Storage&) { return true; });
 }
 
+namespace {
+
+// In which event each storage dies, and where the next birth stands from each event on.
+class Deaths {
+ public:
+  explicit Deaths(const Graph& graph)
+      : graph_(graph),
+        death_(graph.storages.size(), graph.events.size()),
+        next_birth_(graph.events.size() + 1, graph.events.size()) {
+    for (std::size_t i = graph.events.size(); i-- > 0;) {
+      next_birth_[i] = graph.events[i].birth ? i : next_birth_[i + 1];
+      if (!graph.events[i].birth) death_[static_cast<std::size_t>(graph.events[i].storage)] = i;
+    }
+  }
+
+  /// Of a node that was recorded before this event.
+  std::vector<std::int64_t> donatable_inputs(const Graph::Node& node, std::size_t event) const {
+    std::vector<std::int64_t> positions;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::size_t death = death_[storage_of(node.inputs[i])];
+      const bool comes_first = event <= death && death < next_birth_[event];
+      if (comes_first && storage_of(node.inputs[i]) != storage_of(node.output))
+        positions.push_back(static_cast<std::int64_t>(i));
+    }
+    return positions;
+  }
+
+ private:
+  std::size_t storage_of(std::int64_t value) const {
+    return static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(value)].storage);
+  }
+
+  const Graph& graph_;
+  std::vector<std::size_t> death_, next_birth_;
+};
+
+}  // namespace
+
+void mark_donatable(Graph& graph) {
+  const Deaths deaths(graph);
+  for (Graph::Node& node : graph.nodes) node.donatable.clear();
+  std::vector<bool> recorded(graph.nodes.size(), false);
+  std::size_t event = 0;  // the first one after the step
+  for (std::size_t step = 0; step < graph.steps.size(); ++step) {
+    while (event < graph.events.size() &&
+           graph.events[event].step <= static_cast<std::int64_t>(step))
+      ++event;
+    if (graph.steps[step].node < 0) continue;
+    const auto id = static_cast<std::size_t>(graph.steps[step].node);
+    Graph::Node& node = graph.nodes[id];
+    const bool records = graph.steps[step].phase == Graph::Phase::forward || node.recomputed;
+    if (!records || recorded[id]) continue;  // a later step runs the rule of a recomputed node
+    recorded[id] = true;
+    node.donatable = deaths.donatable_inputs(node, event);
+  }
+}
+
 }  // namespace tapehead

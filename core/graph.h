@@ -55,6 +55,8 @@ struct Graph {
     /// real run has proven them.
     bool planned = false;
     bool recomputed = false;  ///< by a tape inside a rule, as checkpointing does
+    /// Positions in `inputs` of what nobody needs any more: mark_donatable() sets it.
+    std::vector<std::int64_t> donatable = {};
     bool operator==(const Node&) const = default;
   };
 
@@ -115,5 +117,11 @@ struct Graph {
 
 /// "forward", "backward", "update" or "other".
 std::string_view to_string(Graph::Phase phase);
+
+/// Marks the donatable inputs of every node by the graph's events: those whose storage, which is
+/// not the result's, dies after the node's step and before anything is born. Nobody else needs such
+/// a buffer, so an operation that works in place could put its result there if it were handed over.
+/// Without events none is marked.
+void mark_donatable(Graph& graph);
 
 }  // namespace tapehead

@@ -174,6 +174,7 @@ Graph Ledger::graph() const {
     if (tape_of_step_[step] != no_tape) all.steps[step].node += first_node[tape_of_step_[step]];
   if (!all.events.empty() && all.events.back().step == static_cast<std::int64_t>(all.steps.size()))
     all.steps.push_back({.phase = Graph::Phase::other});
+  mark_donatable(all);
   return all;
 }
 

@@ -88,6 +88,10 @@ TEST_CASE("formulas have the value that algebra gives them") {
   CHECK(formula_value("0^9223372036854775806", {}) == 0);
   CHECK(formula_value(" a_1*a_2 ", {{"a_1", 3}, {"a_2", 4}}) == 12);
   CHECK(formula_value("9223372036854775807", {}) == std::int64_t{9223372036854775807});
+  CHECK(formula_value("B/2", sizes) == 1);
+  CHECK(formula_value("1/2*T^2 + 1/2*T", sizes) == 15);
+  CHECK(formula_value("12/2/3*2", {}) == 4);
+  CHECK(formula_value("-3/2*(2/3)^2*T*h", sizes) == -10);
   CHECK(formula_value("2^62 - 1 + 2^62", {}) == std::int64_t{9223372036854775807});
 }
 
@@ -100,7 +104,11 @@ TEST_CASE("what is no formula is an error that says where, and nothing overflows
   refused("4*", "a number, a name or \"(\" must stand at character 3");
   refused("4 B", "an operator must stand at character 3");
   refused("(B + 1", "\")\" must stand at character 7");
-  refused("B/2", "an operator must stand at character 2");
+  refused("B/", "a number, a name or \"(\" must stand at character 3");
+  refused("T/2", "its value 5/2 is not whole");
+  refused("T/(B - 2)", "a division by 0");
+  refused("2^(1/2)", "an exponent is not whole");
+  refused("1/2^(2^7)", "its value does not fit in 63 bits");
   refused("B * -1", "a number, a name or \"(\" must stand at character 5");
   refused("T^2 + N", "no size is named \"N\"");
   refused("2^(1 - B)", "the exponent -1 is negative");

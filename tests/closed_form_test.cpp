@@ -2,6 +2,7 @@
 #include "support/checks.h"
 
 #include <tapehead/graph/closed_form.h>
+#include <tapehead/graph/formula_value.h>
 #include <tapehead/tapehead.h>
 
 #include <algorithm>
@@ -111,6 +112,16 @@ TEST_CASE("a triangular number is found with its fraction") {
   const std::vector<graph::Axis> axes{{"n", {10, 11, 13}}};
   const auto form = interpolate(axes, std::vector<std::int64_t>{55, 66, 91});
   CHECK(text_of(form) == "1/2*n^2 + 1/2*n");
+}
+
+TEST_CASE("what a closed form prints can be read, fractions too, and has its value") {
+  const Polynomial p({"a", "b"},
+                     {{-5, 3, {1, 2}}, {1, 2, {0, 2}}, {-1, 2, {0, 1}}, {7, 1, {0, 0}}});
+  for (const std::int64_t a : {3, -6, 0})
+    for (const std::int64_t b : {0, 1, 5, 1 << 10})
+      CHECK(graph::formula_value(to_string(p), {{"a", a}, {"b", b}}) ==
+            p(std::vector<std::int64_t>{a, b}));
+  CHECK(graph::formula_value(to_string(Polynomial({"a"}, {})), {{"a", 3}}) == 0);
 }
 
 TEST_CASE(

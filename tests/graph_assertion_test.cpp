@@ -60,7 +60,29 @@ TEST_CASE("filters of an assertion choose by name, operation and module") {
   CHECK(figure("saved_all(name=\"layers.0.norm1.weight\")") == 12 * 4);
   CHECK(figure("flops(module=\"layers.0\")") == figure("flops(module=\"layers.1\")"));
   CHECK(figure("flops(module=\"layers.0\")") < figure("flops"));
-  CHECK(figure("saved(module=\"nowhere\")") == 0);
+}
+
+TEST_CASE(
+    "a filter that matches nothing is an error which lists near names, not a bound that holds") {
+  const auto refused = [](const std::string& text, const std::string& why) {
+    CAPTURE(text);
+    check_throws(ErrorKind::value, {"assert: column 1: " + why},
+                 [&] { (void)graph::check_assertion(step(), text); });
+  };
+  refused("saved(module=\"layer.0.norm2\") < 1GiB",
+          "no module matches \"layer.0.norm2\"; the nearest names are layers.0.norm2, ");
+  refused("slots(operation=\"sofmax\") >= 0",
+          "no operation matches \"sofmax\"; the nearest names are softmax, ");
+  refused("saved_all(name=\"norm1.wieght\") >= 0",
+          "no value's name matches \"norm1.wieght\"; the nearest names are layers.0.norm1.weight");
+  refused("square(7, operation=\"softmax\", module=\"norm1\") == 0",
+          "no operation \"softmax\" runs in \"norm1\"");
+  refused("flops(module=\"layers.7\") < 1 || slots > 0", "no module matches \"layers.7\"");
+  refused("count(operation=\"softmax\", module=\"layers.7\") == 0", "no module matches");
+  CHECK(figure("count(operation=\"sofmax\")") == 0);
+  CHECK(figure("count(operation=\"softmax\", module=\"norm1\")") == 0);
+  check_throws(ErrorKind::value, {"no module matches \"a\"; there are none"},
+               [] { (void)graph::check_assertion(Graph{}, "saved(module=\"a\") == 0"); });
 }
 
 TEST_CASE("comparisons are exact, in any unit") {

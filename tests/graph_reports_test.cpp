@@ -196,6 +196,19 @@ TEST_CASE("counts and bytes whose sums do not fit in 63 bits are reported as the
   CHECK(graph::diff(huge, step()).before.flops == largest_count);
 }
 
+TEST_CASE("what no module counts has a row and a key, so that modules add up to the totals") {
+  for (const json& report :
+       {json::parse(graph::summary_json(step())), json::parse(graph::flops_json(step()))})
+    for (const char* figure : {"operations", "flops", "saved_activation_bytes"}) {
+      CAPTURE(figure);
+      std::int64_t sum = report["root"][figure];
+      for (const json& module : report["modules"]) sum += module[figure].get<std::int64_t>();
+      CHECK(sum == json::parse(graph::summary_json(step()))[figure]);
+    }
+  CHECK(json::parse(graph::flops_json(step()))["root"]["operations"] > 0);
+  CHECK(contains(graph::flops_text(step()), "\n(root) "));
+}
+
 TEST_CASE("reports as text fit a page and name the exact peak") {
   const std::string peak = json::parse(graph::summary_json(small_step()))["peak_bytes"].dump();
   const std::string grouped = peak.substr(0, peak.size() - 3) + "," + peak.substr(peak.size() - 3);

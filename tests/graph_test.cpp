@@ -217,6 +217,7 @@ TEST_CASE("a malformed graph file is an error that says where") {
                  [&] { (void)graph::from_json(text, "f.json"); });
   };
   broken("graph/1", "graph/2", "the format is not");
+  broken("}\n", std::string("}\0rest\n", 7), "not JSON: byte ");
   broken("\"saved\"", "\"saves\"", "the key \"saves\" is not one");
   broken("\"saved\": [", "\"nodes\": [", "nodes stands there twice");
   broken("\"flops\": 5, ", "", "row 0 of nodes: flops is missing");
@@ -226,6 +227,8 @@ TEST_CASE("a malformed graph file is an error that says where") {
   broken("\"flops\": 5", "\"flops\": -5", "row 0 of nodes: a count is negative");
   broken("\"flops\": 5", "\"flops\": 5, \"more\": 1", "row 0 of nodes: the row has a key");
   broken("\"inputs\": [0]", "\"inputs\": [2]", "row 0 of nodes: inputs names no row of values");
+  broken("\"flops\"", "\"donatable\": [1], \"flops\"",
+         "row 0 of nodes: donatable names no input of the node");
   broken("\"output\": 1", "\"output\": -1", "row 0 of nodes: output names no row of values");
   broken("\"value\": 1", "\"value\": 9", "row 0 of saved: value names no row");
   broken("\"node\": 0", "\"node\": 1", "row 0 of saved: node names no row");
@@ -365,7 +368,7 @@ TEST_CASE("the saved table has the bytes that its documentation says") {
         "parameters, inputs\n"
         "------------------------------------------------------------------------------------------"
         "----------\n"
-        "(outside modules)                  1                        1,000   0.0 %                 "
+        "(root)                             1                        1,000   0.0 %                 "
         "         0\n"
         "blocks.0-1 x 2                     4         8,388,608 (8.00 MiB) 100.0 %                 "
         "         0\n"

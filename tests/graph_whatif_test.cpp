@@ -151,7 +151,7 @@ TEST_CASE("without events a prediction has the bytes saved and no peak") {
 TEST_CASE("a slot that is made again keeps nothing, and costs what makes it") {
   const StepOptions options{.batch = 8, .time = 24};
   const Graph plain = gpt_step(options);
-  const Graph predicted = graph::recomputed(plain, "layers.0 gelu.x");
+  const Graph predicted = graph::recomputed(plain, {"layers.0 gelu.x"});
   const std::int64_t hidden = 8 * 24 * 4 * 12, product = 2 * 8 * 24 * 12 * 4 * 12;
   CHECK(plain.saved_activation_bytes() - predicted.saved_activation_bytes() == hidden * 4);
   CHECK(flops(predicted) - flops(plain) == product);
@@ -160,30 +160,69 @@ TEST_CASE("a slot that is made again keeps nothing, and costs what makes it") {
 
   // The input of the norm in the second layer is the first layer's result, so the chain back ends
   // at what that layer keeps.
-  const Graph norms = graph::recomputed(plain, "layers.1.norm1 layer_norm.x");
+  const Graph norms = graph::recomputed(plain, {"layers.1.norm1 layer_norm.x"});
   CHECK(norms.saved_activation_bytes() < plain.saved_activation_bytes());
-  const Graph all = graph::recomputed(plain, "layers.* gelu.x");
+  const Graph all = graph::recomputed(plain, {"layers.* gelu.x"});
   CHECK(plain.saved_activation_bytes() - all.saved_activation_bytes() == 2 * hidden * 4);
 }
 
 TEST_CASE("a what-if question that the graph cannot answer is refused") {
   const Graph gpt = gpt_step();
-  check_throws(ErrorKind::value, {"whatif", "no module matches \"blocks\""},
-               [&] { (void)graph::checkpointed(gpt, "blocks"); });
+  check_throws(ErrorKind::value,
+               {"whatif", "no module matches \"layer.0\"; the nearest names are layers.0, "},
+               [&] { (void)graph::checkpointed(gpt, "layer.0"); });
   check_throws(ErrorKind::value, {"no module matches"},
                [&] { (void)graph::fused(gpt, "layers.1?"); });
   check_throws(ErrorKind::value, {"no composed attention in \"norm\""},
                [&] { (void)graph::fused(gpt, "norm"); });
-  check_throws(ErrorKind::value, {"no saved slot matches \"gelu.x\""},
-               [&] { (void)graph::recomputed(gpt, "gelu.x"); });
+  check_throws(ErrorKind::value,
+               {"no saved slot matches \"gelu.x\"; the nearest names are layers.0 gelu.x"},
+               [&] { (void)graph::recomputed(gpt, {"gelu.x"}); });
   check_throws(ErrorKind::value, {"masked_fill.mask is no result of an operation"},
-               [&] { (void)graph::recomputed(gpt, "*masked_fill.mask"); });
+               [&] { (void)graph::recomputed(gpt, {"*masked_fill.mask"}); });
   Graph two = gpt;
   const auto softmax = std::find_if(two.nodes.begin(), two.nodes.end(),
                                     [](const auto& node) { return node.operation == "softmax"; });
   two.nodes.back().inputs.push_back(softmax->output);
   check_throws(ErrorKind::value, {"has several results"},
                [&] { (void)graph::checkpointed(two, "layers.*"); });
+}
+
+TEST_CASE("a what-if question says what it found, and why a slot frees nothing") {
+  using Matches = std::vector<graph::WhatIfMatch>;
+  const Graph gpt = gpt_step();
+  CHECK(graph::checkpoint_matches(gpt, "layers.*") ==
+        Matches{{.name = "layers.0"}, {.name = "layers.1"}});
+  CHECK(graph::fuse_matches(gpt, "layers.1") == Matches{{.name = "layers.1.self_attn"}});
+
+  // Both slots keep the weights, so one alone frees nothing.
+  const std::string softmax = "layers.0.self_attn softmax.y",
+                    matmul = "layers.0.self_attn matmul.a";
+  const Matches one = graph::recompute_matches(gpt, {softmax});
+  CHECK(one == Matches{{softmax, 0, matmul + " keeps the same storage"}});
+  CHECK(graph::recomputed(gpt, {softmax}).saved_bytes() == gpt.saved_bytes());
+  const Matches both = graph::recompute_matches(gpt, {matmul, softmax});
+  REQUIRE(both.size() == 3);  // the product that makes the scores has an a too: q
+  CHECK(both[1].name == softmax);
+  CHECK(both[1].note.empty());
+  CHECK(both[2] == graph::WhatIfMatch{matmul, 0, "counted with " + softmax});
+  CHECK(gpt.saved_bytes() - graph::recomputed(gpt, {softmax, matmul}).saved_bytes() ==
+        *both[0].freed + *both[1].freed);
+  CHECK(graph::what_if_text(gpt, gpt, one).find("frees nothing: " + matmul) != std::string::npos);
+}
+
+TEST_CASE("the fused path states its bound where a causal mask is combined with padding") {
+  const nn::Mask padding = nn::Mask::hide(zeros({32, 1, 1, 8}, DType::boolean));
+  const auto note = [](const nn::Mask& mask) {
+    const auto matches =
+        graph::fuse_matches(biased_step(mask, false, nn::AttentionPath::composed), "attn");
+    REQUIRE(matches.size() == 1);
+    return matches[0].note;
+  };
+  CHECK(note(nn::Mask::causal()).empty());
+  CHECK(note(padding).empty());
+  const std::string both = note(nn::Mask::causal() & padding);
+  CHECK(both.find("too high by at most 2,048 bytes") != std::string::npos);  // 32 x 8 x 8
 }
 
 TEST_CASE("tapehead graph whatif prints the change, and writes the graph that would be") {
@@ -196,7 +235,8 @@ TEST_CASE("tapehead graph whatif prints the change, and writes the graph that wo
     return run_program("graph whatif " + file + " " + options + " > " + out + " 2>&1");
   };
   CHECK(run("--checkpoint 'layers.*' --graph " + graph_file) == 0);
-  CHECK(nn::read_file("test", out) == graph::what_if_text(gpt, then));
+  CHECK(nn::read_file("test", out) ==
+        graph::what_if_text(gpt, then, {{.name = "layers.0"}, {.name = "layers.1"}}));
   CHECK(graph::read_json(folder.file("graph")) == then);
   CHECK(run("--fuse '*' --json") == 0);
   const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
@@ -204,8 +244,12 @@ TEST_CASE("tapehead graph whatif prints the change, and writes the graph that wo
   CHECK(saved["now"] == gpt.saved_activation_bytes());
   CHECK(saved["then"].get<std::int64_t>() - saved["now"].get<std::int64_t>() ==
         saved["difference"]);
-  CHECK(run("--recompute '*gelu.x'") == 0);
+  CHECK(report["matched"][1]["name"] == "layers.1.self_attn");
+  CHECK(run("--recompute '*gelu.x' --recompute 'layers.0.norm? *.x'") == 0);
+  CHECK(nn::read_file("test", out).find("matched: 4\n") != std::string::npos);
+  CHECK(run("--recompute '*gelu.x' --recompute nothing") == 2);
   CHECK(run("--checkpoint nothing") == 2);
   CHECK(run("--fuse '*' --checkpoint '*'") == 2);
+  CHECK(run("--fuse '*' --graph same.json -o same.json") == 2);
   CHECK(run("") == 2);
 }

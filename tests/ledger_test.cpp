@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/module_tree.h>
+#include <tapehead/graph/reports.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/tapehead.h>
 
@@ -193,6 +194,37 @@ TEST_CASE("what a checkpoint computes again is marked, and counts in no sum of s
   CHECK(graph::module_sums(checkpointed).flops == graph::module_sums(plain).flops);
 }
 
+TEST_CASE("an input is donatable when its storage dies with the operation that reads it") {
+  const Tensor w = parameter(ones({2, 3})), k = ones({3, 4});
+  const auto step = [&] {
+    Ledger ledger;
+    Tape tape;
+    const Tensor held = sum(w, {0}, true);  // w lives on
+    const Tensor a = matmul(held, k);
+    const Tensor b = matmul(sum(w, {0}, true), k);   // the sum dies with it
+    const Tensor c = exp(sum(w, {0}, true));         // in place of the sum, which so lives on
+    const Tensor d = matmul(exp(w), k);              // exp keeps its result
+    CHECK(tape.graph().nodes[3].donatable.empty());  // no ledger tells a tape
+    return ledger.graph();
+  };
+  const Graph graph = step();
+  const auto donatable = [&](std::size_t node) { return graph.nodes.at(node).donatable; };
+  using Positions = std::vector<std::int64_t>;
+  CHECK(graph.nodes.size() == 8);
+  for (const std::size_t other : {0u, 1u, 2u, 4u, 5u, 6u, 7u})
+    CHECK(donatable(other) == Positions{});
+  CHECK(graph.nodes[3].operation == "matmul");
+  CHECK(donatable(3) == Positions{0});
+  const std::string text = graph::to_json(graph);
+  CHECK(text.find("{\"attributes\": [], \"donatable\": [0], \"flops\": 24, \"id\": 3,") !=
+        std::string::npos);
+  CHECK(graph::from_json(text) == graph);
+  Graph unwatched = graph;
+  unwatched.events.clear();
+  mark_donatable(unwatched);
+  CHECK(unwatched.nodes[3].donatable.empty());
+}
+
 TEST_CASE("every storage that dies was born or lived before, and the sums fit the account") {
   const Watched watched = gpt_step();
   std::int64_t change = 0;
@@ -259,6 +291,21 @@ TEST_CASE("a graph file whose events contradict each other is refused") {
   refuses(R"("phase": "forward")", R"("phase": "sideways")", "phase");
 }
 
+TEST_CASE("a file whose storages are more than was live before has a timeline all the same") {
+  Graph all;
+  all.storages = {{.bytes = 40}, {.bytes = 8}};
+  all.steps.resize(2);
+  all.events = {{.step = 0, .storage = 0, .birth = false},
+                {.step = 1, .storage = 1, .birth = true}};
+  const Graph read = graph::from_json(graph::to_json(all));
+  const graph::Timeline line = graph::timeline(read);
+  CHECK(line.unwatched == 0);
+  CHECK(line.peak == 40);
+  CHECK(line.peak_step == -1);
+  CHECK(line.highest == std::vector<std::int64_t>{40, 8});
+  CHECK(graph::timeline_text(read).find("peak: 40 before the first step\n") != std::string::npos);
+}
+
 TEST_CASE("reasons name the slots that keep a storage, the parameter, or what made it") {
   const Graph graph = attention_step(nn::AttentionPath::composed).graph;
   const std::vector<std::string> why = graph::reasons(graph);
@@ -268,8 +315,9 @@ TEST_CASE("reasons name the slots that keep a storage, the parameter, or what ma
     CHECK_FALSE(why[id].empty());
   }
   const auto mentions = [&](const char* text) {
-    return std::any_of(why.begin(), why.end(),
-                       [&](const std::string& reason) { return reason.find(text) != std::string::npos; });
+    return std::any_of(why.begin(), why.end(), [&](const std::string& reason) {
+      return reason.find(text) != std::string::npos;
+    });
   };
   CHECK(mentions("softmax.y: dx = y * (g - sum(g * y))"));
   CHECK(mentions("made by AdamW in update of in_proj_weight AdamW"));

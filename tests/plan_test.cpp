@@ -6,6 +6,7 @@
 #include "support/folder.h"
 #include "support/program.h"
 
+#include <tapehead/graph/formula_value.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/optimizer.h>
@@ -223,13 +224,15 @@ TEST_CASE("sizes that cannot be are refused by name") {
     change(setup);
     check_throws(ErrorKind::value, {what}, [&] { training_step(setup); });
   };
-  refused([](auto& s) { s.batch = 0; }, "batch 0: it must be positive");
-  refused([](auto& s) { s.model.layers = -1; }, "layers -1");
-  refused([](auto& s) { s.model.layers = 20000; }, "layers 20000: more than");
-  refused([](auto& s) { s.model.heads = 5; }, "dim 12: it must be a multiple of heads 5");
-  refused([](auto& s) { s.model.dropout = 1; }, "dropout");
-  refused([](auto& s) { s.model.vocab_size = 0; }, "vocabulary 0");
-  refused([](auto& s) { s.model.context = std::int64_t{1} << 40; }, "do not fit in 64 bits");
+  refused([](auto& s) { s.batch = 0; }, "--batch 0: it must be positive");
+  refused([](auto& s) { s.model.layers = -1; }, "--layers -1: it must be positive");
+  refused([](auto& s) { s.model.layers = 20000; }, "--layers 20000: more than");
+  refused([](auto& s) { s.model.heads = 5; }, "--dim 12: it must be a multiple of --heads 5");
+  refused([](auto& s) { s.model.dropout = 1; }, "--dropout 1: it must be at least 0 and below 1");
+  refused([](auto& s) { s.model.vocab_size = 0; }, "--vocabulary 0");
+  refused([](auto& s) { s.model.context = std::int64_t{1} << 40; },
+          "--context 1099511627776 --vocabulary 19 --batch 5: a step's operations or bytes do not "
+          "fit in 64 bits");
 }
 
 // ---- what fits ---------------------------------------------------------------------------------
@@ -268,7 +271,7 @@ TEST_CASE("amounts of memory are read with units of 1024 and of 1000") {
   CHECK(parse_memory("80GB") == 80'000'000'000);
   for (const char* text : {"", "GiB", "-1GiB", "0", "nan", "inf", "24Gb", "24 G", "24GiBx", "1e40",
                            "9PPiB", "9000PiB", "24  GiB"})
-    check_throws(ErrorKind::value, {"memory \"" + std::string(text) + "\""},
+    check_throws(ErrorKind::value, {"--memory " + std::string(text) + ": it must be"},
                  [&] { parse_memory(text); });
 }
 
@@ -297,13 +300,15 @@ TEST_CASE("a model file has the sizes, and what is wrong with one is said by fie
   refused(small_model_json, "", "not JSON");
   refused("\"heads\": 2, ", "", "\"heads\" is missing");
   refused("12", "\"wide\"", "\"dim\" must be a whole number");
+  refused("12", "0", "\"dim\" must be positive");
+  refused("12", "13", "\"dim\" must be a multiple of \"heads\"");
   refused("12", "12.5", "\"dim\" must be a whole number");
   refused("12", "99999999999999999999", "\"dim\" must be a whole number");
   refused("12", "18446744073709551615", "\"dim\" must be a whole number");
   refused("}", R"(, "dropout": "some"})", "\"dropout\" must be a number");
   refused("}", R"(, "tied_output": 1})", "\"tied_output\" must be true or false");
   refused("}", R"(, "colour": 1})", "\"colour\" is no field");
-  check_throws(ErrorKind::value, {"model \"gpt5\"", "gpt2-xl", ".json"},
+  check_throws(ErrorKind::value, {"--model gpt5: it must be", "gpt2-xl", ".json"},
                [] { plan_model("gpt5"); });
   check_throws(ErrorKind::io, {"nowhere.json"}, [] { plan_model("/nowhere.json"); });
 }
@@ -339,6 +344,13 @@ TEST_CASE("tapehead plan prints exact figures on a page, and the same as JSON") 
   CHECK(all["batch"] == 5);
   CHECK(contains(all["closed_forms"]["saved_activation_bytes"], "4*L*B*h*T^2"));
   CHECK(all["closed_forms"]["optimizer_state_bytes"].is_string());
+  std::int64_t saved = all["root"]["saved_activation_bytes"];
+  for (const json& module : all["modules"])
+    saved += module["saved_activation_bytes"].get<std::int64_t>();
+  CHECK(saved == costs.saved_activations);
+  const graph::Sizes sizes = {{"L", 3}, {"B", 5}, {"h", 2}, {"T", 7}, {"d", 12}, {"V", 19}};
+  CHECK(graph::formula_value(all["closed_forms"]["saved_activation_bytes"].get<std::string>(),
+                             sizes) == costs.saved_activations);
 }
 
 TEST_CASE("tapehead plan --fit finds a size that fits, the next of which does not") {
@@ -383,14 +395,14 @@ TEST_CASE("tapehead plan refuses bad input with one line and exit code 2") {
   refused("--layers 3 --dim 4", "it needs --model, or --layers");
   refused("--model " + file, "m.json: it is not JSON");
   refused("--model gpt9", "gpt9");
-  refused("--model gpt2 --heads 7", "dim 768: it must be a multiple of heads 7");
-  refused("--model gpt2 --batch 0", "batch 0");
+  refused("--model gpt2 --heads 7", "--dim 768: it must be a multiple of --heads 7");
+  refused("--model gpt2 --batch 0", "--batch 0: it must be positive");
   refused("--model gpt2 --batch many", "many");
   refused("--model gpt2 --dtype f8", "--dtype f8: it must be one of f32, f64, bf16, f16");
   refused("--model gpt2 --attention flash", "--attention flash");
   refused("--model gpt2 --checkpoint all", "--checkpoint all");
   refused("--model gpt2 --optimizer lion", "--optimizer lion");
-  refused("--model gpt2 --memory lots", "memory \"lots\"");
+  refused("--model gpt2 --memory lots", "--memory lots: it must be");
   refused("--model gpt2 --fit batch", "--fit needs --memory");
   refused("--model gpt2 --memory 1GiB --fit dim", "--fit dim");
   refused("--model gpt2 --memory 1GiB --fit batch --batch 2", "--batch is what --fit batch finds");

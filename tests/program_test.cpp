@@ -202,11 +202,15 @@ TEST_CASE("a trained model continues a prompt, the same for the same seed") {
   check_refused(folder, {"sample", "--model", out, "--prompt", "\xe5\xb1\xa4"},
                 "does not know the character");
   check_refused(folder, {"sample", "--model", out, "--prompt", "\xff"}, "not UTF-8 at byte 0");
-  check_refused(folder, {"sample", "--model", out, "--prompt", ""}, "prompt");
-  check_refused(folder, {"sample", "--model", out, "--tokens", "-1"}, "-1");
-  check_refused(folder, {"sample", "--model", out, "--temperature", "-1"}, "temperature");
-  check_refused(folder, {"sample", "--model", out, "--top-k", "0"}, "top_k");
-  check_refused(folder, {"sample", "--model", folder / "nowhere"}, "nowhere");
+  check_refused(folder, {"sample", "--model", out, "--prompt", ""}, "sample: --prompt: it must");
+  check_refused(folder, {"sample", "--model", out, "--tokens", "-1"},
+                "sample: --tokens -1: it must not be negative");
+  check_refused(folder, {"sample", "--model", out, "--temperature", "-1"},
+                "sample: --temperature -1: it must not be negative");
+  check_refused(folder, {"sample", "--model", out, "--top-k", "0"},
+                "sample: --top-k 0: it must be positive");
+  check_refused(folder, {"sample", "--model", folder / "nowhere"},
+                "nowhere: there is no trained model");
 }
 
 TEST_CASE("the same run twice gives the same losses, and another seed gives others") {
@@ -295,7 +299,10 @@ TEST_CASE("a resumed run keeps its options, its text, and its files") {
     return all;
   };
   check_refused(folder, with({"--dim", "32"}), "--dim 32: the run in");
-  check_refused(folder, with({"--steps", "8"}), "--steps 8: the run in");
+  check_refused(folder, with({"--steps", "3"}), "--steps 3: the run in ");
+  check_refused(folder, with({"--steps", "3"}),
+                " has done 4 steps; its length can be that or more");
+  check_refused(folder, with({"--minutes", "1"}), "--minutes 1.0: the run in");
   check_refused(folder, {"train", "--resume", "--out", out, "--threads", "4294967297"},
                 "--threads 4294967297: it must be 0 to 1024");
   check_refused(folder, with({"--text", folder.write("other.txt", "another text")}),
@@ -305,6 +312,36 @@ TEST_CASE("a resumed run keeps its options, its text, and its files") {
   CHECK(content(out + "/checkpoint.safetensors") == before);
   CHECK(run(folder, with({"--dim", "16", "--text", folder.write("moved.txt", sample_text())}))
             .exit_code == 0);
+}
+
+TEST_CASE("a run that is done goes on when it is resumed with more steps, by their schedule") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "20"})).exit_code == 0);
+  const std::vector<std::string> before = losses(out);
+  Arguments longer = resume(out);
+  longer.insert(longer.end(), {"--steps", "30"});
+  const Finished extended = run(folder, longer);
+  INFO(extended.err);
+  CHECK(extended.exit_code == 0);
+  CHECK(contains(extended.out, "note    the run is to have 30 steps, not 20; from here on"));
+  const std::vector<std::string> after = losses(out);
+  REQUIRE(after.size() == 30);
+  CHECK(std::equal(before.begin(), before.end(), after.begin()));
+  // The length is stored: without --steps there is nothing left to do, and the same is no change.
+  CHECK(run(folder, resume(out)).exit_code == 0);
+  CHECK_FALSE(contains(run(folder, longer).out, "note"));
+  CHECK(losses(out) == after);
+  // Another length from the same place gives other losses: the schedule is that of the length.
+  const std::string other = folder / "other";
+  REQUIRE(run(folder, train(text, other, {"--steps", "20"})).exit_code == 0);
+  Arguments longest = resume(other);
+  longest.insert(longest.end(), {"--steps", "60"});
+  CHECK(run(folder, longest).exit_code == 0);
+  const std::vector<std::string> others = losses(other);
+  REQUIRE(others.size() == 60);
+  CHECK(others[20] == after[20]);  // computed before the first step that the schedule moves
+  CHECK(others[22] != after[22]);
 }
 
 TEST_CASE("two runs do not write to one folder at the same time") {
@@ -420,7 +457,8 @@ TEST_CASE(
           "--layers 1000000000000 --dim 128 --context 128 --batch 8");
   refused({"--layers", "9223372036854775807"}, " 9,223,372,036,854,775,807 (8.00 EiB), and this ");
   refused({"--dim", "10000000"}, "a step needs at least ");
-  refused({"--dim", "1000000000"}, "--dim 1000000000 --context 128 --batch 8: uniform: shape ");
+  refused({"--dim", "1000000000"},
+          "--dim 1000000000 --context 128 --batch 8: a tensor of such a model has ");
   refused({"--dim", "9223372036854775804"}, "63 bits");
   refused({"--batch", "9223372036854775807"}, "63 bits");
   CHECK_FALSE(fs::exists(out));

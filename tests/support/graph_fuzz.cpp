@@ -175,20 +175,25 @@ void report_all(const Graph& graph) {
     (void)graph::lint_json(graph, findings);
   });
   run([&] { (void)graph::check_assertion(graph, "saved > 1 && square(3) < 2 || peak > 1"); });
+  run([&] { (void)graph::check_assertion(graph, "slots(module=\"layer.0\") > 1"); });
   if (!graph::diff(graph, graph).equal()) throw std::logic_error("a graph differs from itself");
 }
 
 void ask_what_if(const Graph& graph) {
-  const auto ask = [&](const std::function<Graph()>& change) {
+  using Matches = std::vector<graph::WhatIfMatch>;
+  const auto ask = [&](const std::function<Graph()>& change, const std::function<Matches()>& find) {
     run([&] {
       const Graph then = change();
-      (void)graph::what_if_text(graph, then);
+      (void)graph::what_if_text(graph, then, find());
       (void)graph::diff_text(graph::diff(graph, then));
     });
   };
-  ask([&] { return graph::checkpointed(graph, "*"); });
-  ask([&] { return graph::fused(graph, "*"); });
-  ask([&] { return graph::recomputed(graph, "*softmax.y"); });
+  ask([&] { return graph::checkpointed(graph, "*"); },
+      [&] { return graph::checkpoint_matches(graph, "*"); });
+  ask([&] { return graph::fused(graph, "*"); }, [&] { return graph::fuse_matches(graph, "*"); });
+  const std::vector<std::string> slots = {"*softmax.y", "*matmul.a"};
+  ask([&] { return graph::recomputed(graph, slots); },
+      [&] { return graph::recompute_matches(graph, slots); });
 }
 
 }  // namespace

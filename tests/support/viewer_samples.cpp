@@ -68,7 +68,7 @@ Graph answer(const Graph& graph, const Question& question) {
   const std::string kind = question.kind;
   if (kind == "checkpoint") return graph::checkpointed(graph, question.pattern);
   if (kind == "fuse") return graph::fused(graph, question.pattern);
-  return graph::recomputed(graph, question.pattern);
+  return graph::recomputed(graph, {question.pattern});
 }
 
 nlohmann::json figures(const Graph& graph) {

@@ -83,6 +83,8 @@ class Parser {
                                         [&](std::string_view sign) { return accept(sign); });
     if (operation == comparisons.end()) fail("expected ==, !=, <, <=, > or >=");
     const Number number = read_number();
+    if (const std::string why = unmatched(graph_, *figure, filter); !why.empty())
+      fail_at(begin, why);
     const std::int64_t found = figure->of(graph_, filter);
     const bool holds = compare(number.scaled(found), *operation, number.digits);
     result_.comparisons.push_back({.text = std::string(text_.substr(begin, at_ - begin)),

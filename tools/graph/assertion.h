@@ -28,6 +28,11 @@
 // A filter is key="pattern", several are separated by commas: square(512, module="layers.*"). A
 // pattern is that of glob.h; name is the saved value's name. What was recomputed within rules
 // counts in peak alone.
+//
+// A filter that matches nothing is an error, for a slip of the pen must not make a bound hold. Some
+// operation must run in a module that matches, some value have a name that does, and an operation
+// that matches must run, in the module if one is given. Only of count may no operation match:
+// count(operation="masked_fill") == 0 says that there is none.
 #pragma once
 
 #include <tapehead/core/graph.h>
@@ -51,8 +56,9 @@ struct Assertion {
   std::vector<Comparison> comparisons;  ///< all of them, in order
 };
 
-/// ValueError when the text is malformed, with the column, from 1; and when it speaks of the peak
-/// and the graph has no events. The graph comes from a tape or has passed validate().
+/// ValueError when the text is malformed or a filter matches nothing, with the column, from 1; and
+/// when it speaks of the peak and the graph has no events. The graph comes from a tape or has
+/// passed validate().
 Assertion check_assertion(const Graph& graph, std::string_view text);
 
 /// Each comparison with the figure that was found.

@@ -2,6 +2,7 @@
 #include <tapehead/graph/assertion_figures.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/keepers.h>
+#include <tapehead/graph/near_names.h>
 #include <tapehead/graph/timeline.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ std::int64_t saved(const Graph& graph, const FigureFilter& by) {
   std::set<std::pair<bool, std::int64_t>> counted;
   std::int64_t bytes = 0;
   for_each_slot(graph, by, [&](const Graph::SavedSlot& slot, const Graph::Value& value) {
-    if (!with_what_exists_anyway && keepers.exists_anyway(slot)) return;
+    if (!with_what_exists_anyway && exists_anyway(graph, slot)) return;
     if (counted.insert(kept_by(slot, value)).second)
       bytes = count_sum(bytes, keepers.retained(slot));
   });
@@ -78,14 +79,32 @@ std::int64_t peak(const Graph& graph, const FigureFilter&) {
   return line.peak - line.unwatched;
 }
 
+// ---- filters that match nothing ----------------------------------------------------------------
+
+// What is said of a pattern that none of the names matches; empty when one does.
+std::string no_match(const char* what, const std::string& pattern,
+                     const std::set<std::string_view>& names) {
+  const bool found = std::any_of(names.begin(), names.end(),
+                                 [&](std::string_view name) { return matches(pattern, name); });
+  if (found) return {};
+  return "no " + std::string(what) + " matches \"" + pattern + "\"" + near_names(pattern, names);
+}
+
+template <class Rows, class Name>
+std::set<std::string_view> names_of(const Rows& rows, Name name) {
+  std::set<std::string_view> names;
+  for (const auto& row : rows) names.insert(name(row));
+  return names;
+}
+
 constexpr std::array figures = {
-    Figure{"saved", true, true, true, false, saved<false>},
-    Figure{"saved_all", true, true, true, false, saved<true>},
-    Figure{"slots", false, true, true, false, slots},
-    Figure{"square", false, true, true, true, square},
-    Figure{"count", false, false, true, false, count},
-    Figure{"flops", false, false, true, false, flops},
-    Figure{"peak", true, false, false, false, peak},
+    Figure{"saved", true, true, true, false, false, saved<false>},
+    Figure{"saved_all", true, true, true, false, false, saved<true>},
+    Figure{"slots", false, true, true, false, false, slots},
+    Figure{"square", false, true, true, true, false, square},
+    Figure{"count", false, false, true, false, true, count},
+    Figure{"flops", false, false, true, false, false, flops},
+    Figure{"peak", true, false, false, false, false, peak},
 };
 
 }  // namespace
@@ -94,6 +113,22 @@ const Figure* find_figure(std::string_view name) {
   const auto found = std::find_if(figures.begin(), figures.end(),
                                   [&](const Figure& figure) { return figure.name == name; });
   return found == figures.end() ? nullptr : &*found;
+}
+
+std::string unmatched(const Graph& graph, const Figure& figure, const FigureFilter& by) {
+  const auto module = [](const Graph::Node& node) { return std::string_view(node.module); };
+  const auto operation = [](const Graph::Node& node) { return std::string_view(node.operation); };
+  const auto name = [](const Graph::Value& value) { return std::string_view(value.name); };
+  std::string why;
+  if (!by.module.empty()) why = no_match("module", by.module, names_of(graph.nodes, module));
+  if (why.empty() && !by.name.empty())
+    why = no_match("value's name", by.name, names_of(graph.values, name));
+  if (!why.empty() || figure.tells_absence) return why;
+  if (!by.operation.empty())
+    why = no_match("operation", by.operation, names_of(graph.nodes, operation));
+  if (why.empty() && !by.operation.empty() && !by.module.empty() && count(graph, by) == 0)
+    why = "no operation \"" + by.operation + "\" runs in \"" + by.module + "\"";
+  return why;
 }
 
 }  // namespace tapehead::graph

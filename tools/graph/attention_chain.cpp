@@ -1,3 +1,4 @@
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/attention_chain.h>
 
 #include <algorithm>
@@ -7,8 +8,6 @@
 
 namespace tapehead::graph {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Looks for chains whose tensors nobody else reads or keeps.
 class Finder {

@@ -1,6 +1,8 @@
 #include <tapehead/core/dtype.h>
 #include <tapehead/core/error.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/budget.h>
+#include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
@@ -17,19 +19,12 @@ namespace {
 
 constexpr std::size_t most_listed = 12;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 const Graph::Value& value_of(const Graph& graph, const SavedRow& row) {
   return graph.values[at(graph.saved[at(row.index)].value)];
 }
 
 const Graph::Node& node_of(const Graph& graph, const SavedRow& row) {
   return graph.nodes[at(graph.saved[at(row.index)].node)];
-}
-
-bool exists_anyway(const Graph& graph, const SavedRow& row) {
-  const Category category = graph.storages[at(value_of(graph, row).storage)].category;
-  return category == Category::parameter || category == Category::input;
 }
 
 // "encoder.attention softmax.y f32 (2, 3, 5, 5), 600 bytes: dx = y * (g - sum(g * y))"
@@ -135,13 +130,14 @@ BudgetResult saves_at_most(const Graph& graph, const Budget& budget) {
   const std::string message = compared("saves", bytes, budget);
   if (bytes <= budget.bytes) return {true, message};
   return {false, message + listed(slots_where(graph, [&](const SavedRow& row) {
-                   return !exists_anyway(graph, row);
+                   return !exists_anyway(graph, graph.saved[at(row.index)]);
                  }))};
 }
 
 BudgetResult saves_no_square(const Graph& graph, std::int64_t size) {
   const std::vector<std::string> found = slots_where(graph, [&](const SavedRow& row) {
-    return !exists_anyway(graph, row) && is_square_of(value_of(graph, row).shape, size);
+    return !exists_anyway(graph, graph.saved[at(row.index)]) &&
+           is_square_of(value_of(graph, row).shape, size);
   });
   return {found.empty(), "saved tensors with two dims of size " + std::to_string(size) + ": " +
                              std::to_string(found.size()) + listed(found)};

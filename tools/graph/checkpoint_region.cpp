@@ -1,15 +1,10 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/checkpoint_region.h>
 
 #include <algorithm>
 
 namespace tapehead::graph {
-namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
 Original::Original(const Graph& all)
     : graph(all), keepers(all), readers(all), slots_of_node(all.nodes.size()) {
   for (std::size_t i = 0; i < graph.saved.size(); ++i)

@@ -1,5 +1,7 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/closed_form.h>
+#include <tapehead/graph/keepers.h>
 #include <tapehead/graph/timeline.h>
 
 #include <algorithm>
@@ -10,8 +12,6 @@
 
 namespace tapehead::graph {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // ---- sampling ----------------------------------------------------------------------------------
 
@@ -161,13 +161,12 @@ class Meter {
   static void add(const Graph& graph, const Graph::SavedSlot& slot, Row& row,
                   std::set<Key>& counted) {
     const bool packed = slot.packing >= 0;
-    const Graph::Storage& storage = graph.storages[at(graph.values[at(slot.value)].storage)];
-    const Key key{packed, packed ? slot.packing : graph.values[at(slot.value)].storage};
-    const std::int64_t bytes = packed ? graph.packings[at(slot.packing)].bytes : storage.bytes;
-    const bool exists_anyway =
-        !packed && (storage.category == Category::parameter || storage.category == Category::input);
+    const std::int64_t storage = graph.values[at(slot.value)].storage;
+    const Key key{packed, packed ? slot.packing : storage};
+    const std::int64_t bytes =
+        packed ? graph.packings[at(slot.packing)].bytes : graph.storages[at(storage)].bytes;
     if (row.keeps.insert(key).second) row.bytes += bytes;
-    if (!exists_anyway && counted.insert(key).second) row.added += bytes;
+    if (!exists_anyway(graph, slot) && counted.insert(key).second) row.added += bytes;
   }
 
   // Of each node, which one it is of the operations of this name in its module.

@@ -1,4 +1,5 @@
 #include <tapehead/core/count.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
@@ -15,8 +16,6 @@ namespace tapehead::graph {
 namespace {
 
 using nlohmann::json;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // ---- what is compared --------------------------------------------------------------------------
 

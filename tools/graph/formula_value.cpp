@@ -1,5 +1,6 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/formula_value.h>
+#include <tapehead/graph/fraction.h>
 
 #include <charconv>
 #include <cstddef>
@@ -12,50 +13,63 @@ constexpr int max_depth = 64;
 
 // One function for each rule of the grammar:
 //     sum      = ["-"] product {("+" | "-") product}
-//     product  = power {"*" power}
+//     product  = power {("*" | "/") power}
 //     power    = atom ["^" power]
 //     atom     = number | name | "(" sum ")"
 class Evaluation {
  public:
   Evaluation(std::string_view text, const Sizes& sizes) : text_(text), sizes_(sizes) {}
 
-  std::int64_t run() {
-    const std::int64_t value = sum();
+  std::int64_t run() try {
+    const Fraction value = sum();
     if (at_ < text_.size()) fail("an operator must stand");
-    return value;
+    if (!value.is_whole())
+      complain("its value " + std::to_string(narrowed(value.numerator())) + "/" +
+               std::to_string(narrowed(value.denominator())) + " is not whole");
+    return narrowed(value.numerator());
+  } catch (const Fraction::Overflow&) {
+    complain("its value does not fit in 63 bits");
   }
 
  private:
-  std::int64_t sum() {
-    std::int64_t value = take('-') ? subtract(0, product()) : product();
+  Fraction sum() {
+    Fraction value = take('-') ? Fraction() - product() : product();
     for (;;) {
-      if (take('+')) value = add(value, product());
-      else if (take('-')) value = subtract(value, product());
+      if (take('+')) value = value + product();
+      else if (take('-')) value = value - product();
       else return value;
     }
   }
 
-  std::int64_t product() {
-    std::int64_t value = power();
-    while (take('*')) value = multiply(value, power());
-    return value;
+  Fraction product() {
+    Fraction value = power();
+    for (;;) {
+      if (take('*')) value = value * power();
+      else if (take('/')) value = quotient(value, power());
+      else return value;
+    }
   }
 
-  std::int64_t power() {
+  Fraction quotient(const Fraction& a, const Fraction& b) const {
+    if (b.numerator() == 0) complain("a division by 0");
+    return a / b;
+  }
+
+  Fraction power() {
     if (++depth_ > max_depth) fail("the formula is nested too deeply");
-    const std::int64_t base = atom();
-    const std::int64_t value = take('^') ? raise(base, power()) : base;
+    const Fraction base = atom();
+    const Fraction value = take('^') ? raise(base, power()) : base;
     --depth_;
     return value;
   }
 
-  std::int64_t atom() {
+  Fraction atom() {
     skip_blanks();
     const char next = at_ < text_.size() ? text_[at_] : '\0';
     if (is_digit(next)) return number();
     if (is_letter(next)) return size();
     if (!take('(')) fail("a number, a name or \"(\" must stand");
-    const std::int64_t value = sum();
+    const Fraction value = sum();
     if (!take(')')) fail("\")\" must stand");
     return value;
   }
@@ -64,7 +78,7 @@ class Evaluation {
     std::int64_t value = 0;
     const char* const begin = text_.data() + at_;
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    if (error != std::errc()) overflow();
+    if (error != std::errc()) throw Fraction::Overflow{};
     at_ += static_cast<std::size_t>(end - begin);
     return value;
   }
@@ -78,24 +92,15 @@ class Evaluation {
     return found->second;
   }
 
-  std::int64_t add(std::int64_t a, std::int64_t b) const {
-    if (__builtin_add_overflow(a, b, &a)) overflow();
-    return a;
-  }
-  std::int64_t subtract(std::int64_t a, std::int64_t b) const {
-    if (__builtin_sub_overflow(a, b, &a)) overflow();
-    return a;
-  }
-  std::int64_t multiply(std::int64_t a, std::int64_t b) const {
-    if (__builtin_mul_overflow(a, b, &a)) overflow();
-    return a;
-  }
-  // A base beyond 1 overflows after 63 steps at most; the others stay what they are.
-  std::int64_t raise(std::int64_t base, std::int64_t exponent) const {
-    if (exponent < 0) complain("the exponent " + std::to_string(exponent) + " is negative");
-    if (base >= -1 && base <= 1) exponent = exponent == 0 ? 0 : 2 - exponent % 2;
-    std::int64_t value = 1;
-    for (; exponent > 0; --exponent) value = multiply(value, base);
+  // Any other base than 1, 0 and -1 overflows after 127 steps at most.
+  Fraction raise(const Fraction& base, const Fraction& exponent) const {
+    if (!exponent.is_whole()) complain("an exponent is not whole");
+    std::int64_t times = narrowed(exponent.numerator());
+    if (times < 0) complain("the exponent " + std::to_string(times) + " is negative");
+    const bool stays = base.is_whole() && base.numerator() >= -1 && base.numerator() <= 1;
+    if (stays && times > 0) times = 2 - times % 2;
+    Fraction value = 1;
+    for (; times > 0; --times) value = value * base;
     return value;
   }
 
@@ -105,7 +110,7 @@ class Evaluation {
   }
 
   void skip_blanks() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
   }
   bool take(char wanted) {
     skip_blanks();
@@ -120,7 +125,6 @@ class Evaluation {
   [[noreturn]] void fail(const std::string& what) const {
     complain(what + " at character " + std::to_string(at_ + 1));
   }
-  [[noreturn]] void overflow() const { complain("its value does not fit in 63 bits"); }
 
   std::string_view text_;
   const Sizes& sizes_;

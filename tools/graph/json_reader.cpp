@@ -236,6 +236,10 @@ const std::array<Reader::Table, 9> Reader::tables = {{
 
 Graph from_json(std::string_view text, std::string_view source) {
   Reader reader(source);
+  // The parser would take it for the end, and what stands behind it for nothing.
+  if (const std::size_t zero = text.find('\0'); zero != text.npos)
+    throw ValueError("read_json", std::string(source) + ": not JSON: byte " +
+                                      std::to_string(zero + 1) + " is zero");
   json::sax_parse(text.begin(), text.end(), &reader);
   return reader.finish();
 }

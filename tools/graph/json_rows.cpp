@@ -26,6 +26,7 @@ void read_row(JsonRow& row, Graph::Node& node) {
   node.inputs = row.integers("inputs");
   node.output = row.integer("output");
   node.flops = row.integer("flops");
+  if (row.has("donatable")) node.donatable = row.integers("donatable");
   if (row.has("planned")) node.planned = row.truth("planned");
   if (row.has("recomputed")) node.recomputed = row.truth("recomputed");
 }

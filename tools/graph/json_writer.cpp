@@ -66,7 +66,12 @@ class Writer {
       if (&attribute != node.attributes.data()) text_ += ", ";
       write_attribute(attribute);
     }
-    text_ += "], \"flops\": ";
+    text_ += ']';
+    if (!node.donatable.empty()) {
+      text_ += ", \"donatable\": ";
+      numbers(node.donatable);
+    }
+    text_ += ", \"flops\": ";
     number(node.flops);
     write_id(id);
     text_ += ", \"inputs\": ";

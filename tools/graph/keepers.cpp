@@ -1,10 +1,9 @@
 #include <tapehead/core/dtype.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/keepers.h>
 
 namespace tapehead::graph {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 std::size_t storage_of(const Graph& graph, const Graph::SavedSlot& slot) {
   return at(graph.values[at(slot.value)].storage);
@@ -36,8 +35,8 @@ std::int64_t Keepers::retained(const Graph::SavedSlot& slot) const {
                            : graph_.storages[storage_of(graph_, slot)].bytes;
 }
 
-bool Keepers::exists_anyway(const Graph::SavedSlot& slot) const {
-  const Category category = graph_.storages[storage_of(graph_, slot)].category;
+bool exists_anyway(const Graph& graph, const Graph::SavedSlot& slot) {
+  const Category category = graph.storages[storage_of(graph, slot)].category;
   return slot.packing < 0 && (category == Category::parameter || category == Category::input);
 }
 

@@ -21,13 +21,14 @@ class Keepers {
 
   /// Bytes of the storage or packing that the slot keeps alive.
   std::int64_t retained(const Graph::SavedSlot& slot) const;
-  /// Whether that is a parameter or an input, which lives without the slot too.
-  bool exists_anyway(const Graph::SavedSlot& slot) const;
 
  private:
   const Graph& graph_;
   std::vector<Slots> storages_, packings_;
 };
+
+/// Whether the slot keeps a parameter or an input itself, which lives without the slot too.
+bool exists_anyway(const Graph& graph, const Graph::SavedSlot& slot);
 
 /// Bytes of the distinct elements that the value shows.
 std::int64_t needed_bytes(const Graph::Value& value);

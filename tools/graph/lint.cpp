@@ -1,3 +1,4 @@
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/lint.h>
 
@@ -11,8 +12,6 @@
 
 namespace tapehead::graph {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 template <std::size_t N>
 bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -150,7 +149,7 @@ void apply(const Facts& facts, const SlotRule& rule, std::vector<Finding>& findi
     const Graph::SavedSlot& slot = facts.graph.saved[i];
     const Keepers::Slots& keepers = facts.keepers.of(slot);
     const bool is_first = !keepers.empty() && keepers.front() == static_cast<std::int64_t>(i);
-    if (!is_first || facts.keepers.exists_anyway(slot) || facts.keepers.retained(slot) == 0)
+    if (!is_first || exists_anyway(facts.graph, slot) || facts.keepers.retained(slot) == 0)
       continue;
     if (std::all_of(keepers.begin(), keepers.end(), [&](std::int64_t keeper) {
           return rule.fires(facts, facts.graph.saved[at(keeper)]);
@@ -227,7 +226,7 @@ void apply(const Facts& facts, const StorageRule& rule, std::vector<Finding>& fi
   for (std::size_t id = 0; id < facts.graph.storages.size(); ++id) {
     const auto storage = static_cast<std::int64_t>(id);
     const Keepers::Slots& keepers = facts.keepers.of_storage(storage);
-    if (keepers.empty() || facts.keepers.exists_anyway(facts.graph.saved[at(keepers[0])])) continue;
+    if (keepers.empty() || exists_anyway(facts.graph, facts.graph.saved[at(keepers[0])])) continue;
     if (const std::int64_t freed = rule.freed(facts, storage); freed > 0)
       findings.push_back({.rule = rule.name,
                           .mending = rule.mending,

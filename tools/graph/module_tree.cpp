@@ -162,18 +162,6 @@ ModuleSums without_children(const ModuleSums& module) {
           .children = {}};
 }
 
-ModuleSums outside_modules(const ModuleSums& tree) {
-  ModuleSums rest = without_children(tree);
-  for (const ModuleSums& child : tree.children) {
-    rest.operations -= child.operations;
-    rest.activations -= child.activations;
-    rest.others -= child.others;
-    rest.flops -= child.flops;
-    rest.parameters -= child.parameters;
-  }
-  return rest;
-}
-
 void add_rows(const std::string& prefix, const ModuleSums& module, std::size_t depth,
               std::vector<ModuleRow>& rows) {
   const std::string name = prefix + module.name;
@@ -213,6 +201,18 @@ ModuleSums module_sums(const Graph& graph) { return Builder(graph).build(false);
 
 ModuleSums module_sums_with_parameters(const Graph& graph) { return Builder(graph).build(true); }
 
+ModuleSums root_sums(const ModuleSums& tree) {
+  ModuleSums rest = without_children(tree);
+  for (const ModuleSums& child : tree.children) {
+    rest.operations -= child.operations;
+    rest.activations -= child.activations;
+    rest.others -= child.others;
+    rest.flops -= child.flops;
+    rest.parameters -= child.parameters;
+  }
+  return rest;
+}
+
 ModuleSums folded(ModuleSums tree) {
   std::vector<ModuleSums> all = std::move(tree.children);
   for (ModuleSums& child : all) child = folded(std::move(child));
@@ -229,8 +229,8 @@ ModuleSums folded(ModuleSums tree) {
 
 std::vector<ModuleRow> table_rows(const ModuleSums& tree) {
   std::vector<ModuleRow> rows;
-  ModuleSums rest = outside_modules(tree);
-  if (!has_same_sums(rest, {})) rows.push_back({"(outside modules)", std::move(rest)});
+  ModuleSums rest = root_sums(tree);
+  if (!has_same_sums(rest, {})) rows.push_back({"(root)", std::move(rest)});
   for (const ModuleSums& child : tree.children) add_rows("", child, 0, rows);
   return rows;
 }

@@ -43,15 +43,20 @@ ModuleSums module_sums_with_parameters(const Graph& graph);
 /// otherwise.
 ModuleSums folded(ModuleSums tree);
 
+/// What no child of the tree counts: what has no module's path, as the operations of an unnamed
+/// root module itself and those outside any module, and what several children share. Without a name
+/// and children.
+ModuleSums root_sums(const ModuleSums& tree);
+
 /// One line of a table by module.
 struct ModuleRow {
   std::string label;  ///< indented by depth: "  self_attn", "layers.0-3 x 4"
   ModuleSums sums;    ///< without the children
 };
 
-/// The lines of a table of `tree`, parents before their children. What belongs to no module, and
-/// what modules that nothing encloses share, comes first as "(outside modules)". A module that adds
-/// nothing to its only child shares that child's line.
+/// The lines of a table of `tree`, parents before their children. root_sums() come first as
+/// "(root)", unless they are 0. A module that adds nothing to its only child shares that child's
+/// line.
 std::vector<ModuleRow> table_rows(const ModuleSums& tree);
 
 }  // namespace tapehead::graph

@@ -1,74 +1,13 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/fraction.h>
 #include <tapehead/graph/polynomial.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <utility>
 
 namespace tapehead::graph {
 namespace {
-
-__extension__ using Wide = __int128;
-
-struct Overflow {};
-
-// ---- exact fractions ---------------------------------------------------------------------------
-
-constexpr Wide largest = ~(Wide{1} << 127);
-
-Wide absolute(Wide a) { return a < 0 ? -a : a; }
-
-Wide product(Wide a, Wide b) {
-  if (a != 0 && absolute(b) > largest / absolute(a)) throw Overflow{};
-  return a * b;
-}
-
-Wide sum(Wide a, Wide b) {
-  if (b > 0 ? a > largest - b : a < -largest - b) throw Overflow{};
-  return a + b;
-}
-
-Wide common_divisor(Wide a, Wide b) {
-  while (b != 0) a = std::exchange(b, a % b);
-  return absolute(a);
-}
-
-// In lowest terms, the denominator positive.
-class Fraction {
- public:
-  Fraction(Wide numerator = 0, Wide denominator = 1) {
-    const Wide divisor = common_divisor(numerator, denominator) * (denominator < 0 ? -1 : 1);
-    numerator_ = numerator / divisor;
-    denominator_ = denominator / divisor;
-  }
-
-  Wide numerator() const { return numerator_; }
-  Wide denominator() const { return denominator_; }
-
-  friend Fraction operator*(const Fraction& a, const Fraction& b) {
-    const Fraction left(a.numerator_, b.denominator_), right(b.numerator_, a.denominator_);
-    return {product(left.numerator_, right.numerator_),
-            product(left.denominator_, right.denominator_)};
-  }
-  friend Fraction operator+(const Fraction& a, const Fraction& b) {
-    const Wide divisor = common_divisor(a.denominator_, b.denominator_);
-    const Wide a_factor = b.denominator_ / divisor, b_factor = a.denominator_ / divisor;
-    return {sum(product(a.numerator_, a_factor), product(b.numerator_, b_factor)),
-            product(a.denominator_, a_factor)};
-  }
-  friend Fraction operator-(const Fraction& a, const Fraction& b) {
-    return a + Fraction(-b.numerator_, b.denominator_);
-  }
-
- private:
-  Wide numerator_, denominator_;
-};
-
-std::int64_t narrowed(Wide value) {
-  if (absolute(value) > std::numeric_limits<std::int64_t>::max()) throw Overflow{};
-  return static_cast<std::int64_t>(value);
-}
 
 // ---- interpolation -----------------------------------------------------------------------------
 
@@ -78,7 +17,7 @@ void solve(std::vector<Fraction>& line, const std::vector<std::int64_t>& nodes) 
   const std::size_t count = nodes.size();
   for (std::size_t order = 1; order < count; ++order)
     for (std::size_t i = count - 1; i >= order; --i)
-      line[i] = (line[i] - line[i - 1]) * Fraction(1, Wide{nodes[i]} - nodes[i - order]);
+      line[i] = (line[i] - line[i - 1]) * Fraction(1, Fraction::Wide{nodes[i]} - nodes[i - order]);
   for (std::size_t k = count - 1; k-- > 0;)
     for (std::size_t i = k; i + 1 < count; ++i)
       line[i] = line[i] - Fraction(nodes[k]) * line[i + 1];
@@ -172,7 +111,7 @@ std::int64_t Polynomial::operator()(std::span<const std::int64_t> sizes) const {
       value = value + part;
     }
     if (value.denominator() == 1) return narrowed(value.numerator());
-  } catch (const Overflow&) {
+  } catch (const Fraction::Overflow&) {
     throw ValueError("closed form", to_string(*this) + ": the value does not fit in 64 bits");
   }
   throw ValueError("closed form", to_string(*this) + ": the value for these sizes is not whole");
@@ -199,7 +138,7 @@ std::optional<Polynomial> interpolate(std::span<const Axis> axes,
     for (std::size_t a = axes.size(); a-- > 0; stride *= axes[a].nodes.size())
       solve_along(grid, axes[a], stride);
     return Polynomial(std::move(names), terms_of(grid, axes));
-  } catch (const Overflow&) {
+  } catch (const Fraction::Overflow&) {
     return std::nullopt;
   }
 }

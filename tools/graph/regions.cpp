@@ -1,8 +1,10 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/module_tree.h>
+#include <tapehead/graph/near_names.h>
 #include <tapehead/graph/regions.h>
 
+#include <set>
 #include <unordered_map>
 
 namespace tapehead::graph {
@@ -33,8 +35,12 @@ std::vector<Region> find_regions(const char* operation, const Graph& graph, std:
       regions.back().last = id;
     else regions.push_back({std::string(entry->second), id, id});
   }
-  if (regions.empty())
-    throw ValueError(operation, "no module matches \"" + std::string(path) + "\"");
+  if (regions.empty()) {
+    std::set<std::string_view> modules;
+    for (const auto& [module, unused] : known) modules.insert(module);
+    throw ValueError(operation,
+                     "no module matches \"" + std::string(path) + "\"" + near_names(path, modules));
+  }
   return regions;
 }
 

@@ -25,6 +25,7 @@ const std::string rule_line = std::string(page_columns, '-') + "\n";
 
 struct Summary {
   explicit Summary(const Graph& graph) : modules(folded(module_sums(graph))) {
+    for (const Graph::Node& node : graph.nodes) donatable += std::ssize(node.donatable);
     if (graph.events.empty()) {
       for (const Graph::Storage& storage : graph.storages) {
         std::int64_t& sum = bytes[static_cast<std::size_t>(storage.category)];
@@ -43,6 +44,7 @@ struct Summary {
   ModuleSums modules;
   BytesByCategory bytes{};
   std::int64_t peak = 0, peak_step = -1;
+  std::int64_t donatable = 0;  // inputs
 };
 
 std::string sum_line(const std::string& what, const std::string& sum) {
@@ -59,6 +61,12 @@ json to_json(const ModuleSums& sums) {
           {"saved_other_bytes", sums.others},
           {"flops", sums.flops},
           {"children", std::move(children)}};
+}
+
+// The two keys of a report by module: the modules, and what no module counts.
+void add_modules(const ModuleSums& all, json& report) {
+  report["modules"] = std::move(to_json(all)["children"]);
+  report["root"] = to_json(root_sums(all));
 }
 
 // ---- flops -------------------------------------------------------------------------------------
@@ -91,14 +99,6 @@ std::string flops_head(const std::string& what) {
          rule_line;
 }
 
-void flops_rows(std::string& text, const ModuleSums& module, std::size_t depth,
-                std::int64_t total) {
-  const std::string repeats = module.repeats > 1 ? " x " + std::to_string(module.repeats) : "";
-  text += flops_row(std::string(2 * std::min<std::size_t>(depth, 8), ' ') + module.name + repeats,
-                    module.operations, module.flops, total);
-  for (const ModuleSums& child : module.children) flops_rows(text, child, depth + 1, total);
-}
-
 std::string flops_by_operation(const Flops& flops) {
   std::vector<std::pair<std::string, OperationSums>> rows(flops.operations.begin(),
                                                           flops.operations.end());
@@ -125,6 +125,7 @@ std::string summary_text(const Graph& graph) {
   text += sum_line("gradients", format_bytes(sums.of(Category::gradient)));
   text += sum_line("optimizer state", format_bytes(sums.of(Category::optimizer_state)));
   text += sum_line("operations", format_count(sums.modules.operations));
+  if (sums.donatable > 0) text += sum_line("donatable inputs", format_count(sums.donatable));
   text += sum_line("flops of matrix products", format_count(sums.modules.flops));
   return text + "\n" + saved_table(graph);
 }
@@ -137,8 +138,9 @@ std::string summary_json(const Graph& graph) {
                  {"gradient_bytes", sums.of(Category::gradient)},
                  {"optimizer_state_bytes", sums.of(Category::optimizer_state)},
                  {"operations", sums.modules.operations},
-                 {"flops", sums.modules.flops},
-                 {"modules", to_json(sums.modules)["children"]}};
+                 {"donatable_inputs", sums.donatable},
+                 {"flops", sums.modules.flops}};
+  add_modules(sums.modules, report);
   if (!graph.events.empty()) {
     report["peak_bytes"] = sums.peak;
     report["peak_step"] = sums.peak_step;
@@ -150,7 +152,8 @@ std::string flops_text(const Graph& graph) {
   const Flops flops(graph);
   const ModuleSums& all = flops.modules;
   std::string text = flops_head("module");
-  for (const ModuleSums& child : all.children) flops_rows(text, child, 0, all.flops);
+  for (const ModuleRow& row : table_rows(all))
+    text += flops_row(row.label, row.sums.operations, row.sums.flops, all.flops);
   text += rule_line + flops_row("total", all.operations, all.flops, all.flops) + "\n";
   text += flops_by_operation(flops);
   if (flops.recomputed.count > 0)
@@ -166,8 +169,8 @@ std::string flops_json(const Graph& graph) {
   };
   json report = {{"flops", flops.modules.flops},
                  {"operations", json::object()},
-                 {"recomputed", entry(flops.recomputed)},
-                 {"modules", to_json(flops.modules)["children"]}};
+                 {"recomputed", entry(flops.recomputed)}};
+  add_modules(flops.modules, report);
   for (const auto& [name, sums] : flops.operations) report["operations"][name] = entry(sums);
   return dump(report);
 }

@@ -10,9 +10,9 @@
 namespace tapehead::graph {
 
 /// What the backward pass saves, the peak and its step, bytes of parameters, gradients and
-/// optimizer state, operations and their flops; then saved_table(). Without events there is no
-/// peak. Bytes of a category are the most that lived at the end of a step; without events, the sum
-/// of its storages.
+/// optimizer state, operations, their donatable inputs and their flops; then saved_table(). Without
+/// events there is no peak. Bytes of a category are the most that lived at the end of a step;
+/// without events, the sum of its storages.
 std::string summary_text(const Graph& graph);
 std::string summary_json(const Graph& graph);
 

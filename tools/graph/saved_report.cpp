@@ -1,4 +1,5 @@
 #include <tapehead/core/dtype.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
@@ -17,8 +18,6 @@ using nlohmann::json;
 
 // More would make the report quadratic where thousands of slots keep one storage.
 constexpr std::size_t max_listed = 8;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 const Graph::Node& node_of(const Graph& graph, const Graph::SavedSlot& slot) {
   return graph.nodes[at(slot.node)];
@@ -69,7 +68,7 @@ SavedRow make_row(const Graph& graph, const Keepers& keepers, std::int64_t index
                .needed = needed_bytes(value_of(graph, slot)),
                .retained = keepers.retained(slot),
                .sharers = std::ssize(all) - 1};
-  if (row.sharers == 0 && !keepers.exists_anyway(slot)) row.freed = row.retained;
+  if (row.sharers == 0 && !exists_anyway(graph, slot)) row.freed = row.retained;
   for (std::size_t k = 0; k < all.size() && row.shared_with.size() < max_listed; ++k)
     if (all[k] != index) row.shared_with.push_back(all[k]);
   return row;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tapehead/core/graph.h>
+#include <tapehead/graph/at.h>
 
 #include <compare>
 #include <cstdint>
@@ -68,7 +69,6 @@ class Script {
   void finish();
 
  private:
-  static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
   std::vector<std::int64_t>& born(Place place) {
     return births_[at(place.step) * parts + static_cast<std::size_t>(place.part)];
   }

@@ -15,7 +15,8 @@ namespace tapehead::graph {
 /// A row counts the module and everything below it. Bytes are those of distinct storages; one that
 /// several modules keep is counted in the module that encloses them all, so a row is what would be
 /// freed if nothing below that module were saved, and the total is graph.saved_activation_bytes().
-/// What no single module encloses, the loss for one, stands in the row "(outside modules)".
+/// What no single module encloses stands in the row "(root)": an unnamed root module's own
+/// operations, those outside any module, such as the loss, and what several modules share.
 /// Neighbours that are alike but for their numbers stand as one row "0-3 x 4" with the sum of all.
 /// Lines below the table say how much hooks packed, and how many operations are planned, not
 /// proven. The graph comes from a tape or has passed validate().

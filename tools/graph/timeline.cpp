@@ -1,4 +1,5 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/timeline.h>
 
@@ -7,8 +8,6 @@
 
 namespace tapehead::graph {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Which storages live before the first event: those that no event gives birth to.
 std::vector<bool> live_at_first(const Graph& graph) {
@@ -28,8 +27,9 @@ class Replay {
     const std::vector<bool> live = live_at_first(graph);
     for (std::size_t id = 0; id < live.size(); ++id)
       if (live[id]) of(graph.storages[id]) += graph.storages[id].bytes;
-    line_.unwatched = graph.live_before - total(now_);
-    line_.peak = graph.live_before;
+    // A file may know storages from before that it does not count among live_before.
+    line_.unwatched = std::max(graph.live_before - total(now_), std::int64_t{0});
+    line_.peak = line_.unwatched + total(now_);
   }
 
   Timeline run() {

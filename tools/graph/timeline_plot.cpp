@@ -36,7 +36,10 @@ class Plot {
       row(begin, end);
     }
     return std::move(text_) + std::string(page_columns, '-') + "\n" + std::string(legend) +
-           "peak: " + format_bytes(line_.peak) + " in step " + format_count(line_.peak_step) + "\n";
+           "peak: " + format_bytes(line_.peak) +
+           (line_.peak_step < 0 ? " before the first step"
+                                : " in step " + format_count(line_.peak_step)) +
+           "\n";
   }
 
  private:

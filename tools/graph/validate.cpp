@@ -77,6 +77,8 @@ class Validator {
       for (const std::int64_t input : node.inputs)
         require(is_row(input, graph_.values.size()), "inputs names no row of values");
       require(is_row(node.output, graph_.values.size()), "output names no row of values");
+      for (const std::int64_t input : node.donatable)
+        require(is_row(input, node.inputs.size()), "donatable names no input of the node");
       add_up(flops, node.flops);
     }
     table_ = "saved";

@@ -19,8 +19,10 @@
 #include <tapehead/core/graph.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tapehead::graph {
 
@@ -83,15 +85,15 @@ Graph checkpointed(const Graph& graph, std::string_view path);
 /// adds a bias, masked_fill, softmax, dropout, a product.
 ///
 /// Slots: those of these operations go. An operation "fused_attention" keeps q, k, v, its result y,
-/// row_max and row_sum (a number for each query and head) and a bias. A mask of two dims that comparing
-/// positions made (by "gt") is taken for a causal triangle, of which the kernel needs no tensor;
-/// any other mask is kept as "hidden".
+/// row_max and row_sum (a number for each query and head) and a bias. A mask of two dims that
+/// comparing positions made (by "gt") is taken for a causal triangle, of which the kernel needs no
+/// tensor; any other mask is kept as "hidden".
 ///
-/// Script: what the steps of these operations gave birth to goes, but for y; row_max and row_sum come. The
-/// kernel writes y as the merged heads want it, so the copy that merges them goes too, and y lives
-/// as long as that copy did. One backward step stands for theirs: the gradients of q, k and v are
-/// born in it, and what it keeps dies after it. The kernel's own workspace is on its stack: no
-/// storage, so no byte of the peak.
+/// Script: what the steps of these operations gave birth to goes, but for y; row_max and row_sum
+/// come. The kernel writes y as the merged heads want it, so the copy that merges them goes too,
+/// and y lives as long as that copy did. One backward step stands for theirs: the gradients of q, k
+/// and v are born in it, and what it keeps dies after it. The kernel's own workspace is on its
+/// stack: no storage, so no byte of the peak.
 ///
 /// A mask that was made before, and that no slot keeps any more, dies after its last reader.
 ///
@@ -107,9 +109,9 @@ Graph checkpointed(const Graph& graph, std::string_view path);
 /// ValueError: no composed attention in any module that matches.
 Graph fused(const Graph& graph, std::string_view path);
 
-/// Saved slots "MODULE OPERATION.SLOT" that match, made again where they are read: the slot keeps
-/// nothing, and its rule runs the operation that made the value once more, and those before it,
-/// back to values that are kept at that time.
+/// Saved slots "MODULE OPERATION.SLOT" that match one of the patterns, made again where they are
+/// read: the slot keeps nothing, and its rule runs the operation that made the value once more, and
+/// those before it, back to values that are kept at that time.
 ///
 /// Script: a storage that only such slots keep dies after its last reader in the forward pass. In
 /// the backward step of each of these slots, copies are born of it and of what had to be made again
@@ -118,11 +120,30 @@ Graph fused(const Graph& graph, std::string_view path);
 /// Bound: exact for the operations as they are; an operation that would run in place of an operand
 /// needs less.
 ///
-/// ValueError: nothing matches, or the value is no result of an operation.
-Graph recomputed(const Graph& graph, std::string_view slot);
+/// ValueError: a pattern matches nothing, or the value is no result of an operation.
+Graph recomputed(const Graph& graph, const std::vector<std::string>& slots);
 
-/// The figures of two graphs and their difference.
-std::string what_if_text(const Graph& before, const Graph& after);
-std::string what_if_json(const Graph& before, const Graph& after);
+/// What a pattern of one of these questions found.
+struct WhatIfMatch {
+  std::string name;                        ///< a module's path, or "layers.0 gelu.x"
+  std::optional<std::int64_t> freed = {};  ///< bytes, of a slot
+  std::string note = {};  ///< why a slot frees nothing, or a bound of this module; else empty
+  bool operator==(const WhatIfMatch&) const = default;
+};
+
+/// The modules that checkpointed() changes, the attentions that fused() does, and the slots that
+/// recomputed() makes again. Of a mask that the fused kernel keeps, and that may hold a causal
+/// triangle, the note tells how much too high saved bytes and the peak are at the most. Errors as
+/// of these functions where nothing matches.
+std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph, std::string_view path);
+std::vector<WhatIfMatch> fuse_matches(const Graph& graph, std::string_view path);
+std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
+                                           const std::vector<std::string>& slots);
+
+/// The figures of two graphs and their difference, and what the patterns found.
+std::string what_if_text(const Graph& before, const Graph& after,
+                         const std::vector<WhatIfMatch>& matches = {});
+std::string what_if_json(const Graph& before, const Graph& after,
+                         const std::vector<WhatIfMatch>& matches = {});
 
 }  // namespace tapehead::graph

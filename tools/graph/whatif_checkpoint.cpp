@@ -1,3 +1,4 @@
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/checkpoint_region.h>
 #include <tapehead/graph/validate.h>
 #include <tapehead/graph/whatif.h>
@@ -12,8 +13,6 @@ namespace {
 using Place = Script::Place;
 using Part = Script::Part;
 using Phase = Graph::Phase;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // The edits for one region.
 class Checkpoint {
@@ -169,6 +168,7 @@ Graph checkpointed(const Graph& graph, std::string_view path) {
     Checkpoint(CheckpointRegion(original, region, script), result, script).apply();
   if (script.has_events()) script.finish();
   validate(result, "whatif");
+  mark_donatable(result);
   return result;
 }
 

@@ -1,5 +1,6 @@
 #include <tapehead/core/count.h>
 #include <tapehead/core/error.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/attention_chain.h>
 #include <tapehead/graph/compaction.h>
 #include <tapehead/graph/keepers.h>
@@ -17,8 +18,6 @@ namespace {
 
 using Part = Script::Part;
 using Phase = Graph::Phase;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 class Fusion {
  public:
@@ -242,6 +241,7 @@ Graph fused(const Graph& graph, std::string_view path) {
   for (const AttentionChain& chain : chains) gone[at(chain.product)] = false;
   drop_nodes(result, gone, script.removed());
   validate(result, "whatif");
+  mark_donatable(result);
   return result;
 }
 

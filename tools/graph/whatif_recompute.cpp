@@ -1,32 +1,36 @@
 #include <tapehead/core/error.h>
-#include <tapehead/graph/glob.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/keepers.h>
-#include <tapehead/graph/labels.h>
 #include <tapehead/graph/regions.h>
 #include <tapehead/graph/script.h>
 #include <tapehead/graph/validate.h>
 #include <tapehead/graph/whatif.h>
+#include <tapehead/graph/whatif_slots.h>
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace tapehead::graph {
 namespace {
 
 using Part = Script::Part;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // Beyond this many operations that run again the answer is plain, and the graph too large to hold.
 constexpr std::size_t most_runs = 1'000'000;
 
 class Recomputation {
  public:
-  Recomputation(const Graph& was, Graph& result)
-      : was_(was), keepers_(was), readers_(was), result_(result), script_(result) {}
+  /// `chosen`: the slots.
+  Recomputation(const Graph& was, std::vector<bool> chosen, Graph& result)
+      : was_(was),
+        chosen_(std::move(chosen)),
+        keepers_(was),
+        readers_(was),
+        result_(result),
+        script_(result) {}
 
-  void apply(std::string_view pattern) {
-    choose(pattern);
+  void apply() {
     for (std::size_t i = 0; i < was_.saved.size(); ++i)
       if (chosen_[i]) make_again(was_.saved[i]);
     if (script_.has_events()) free_storages();
@@ -37,21 +41,6 @@ class Recomputation {
 
  private:
   std::int64_t storage(std::int64_t value) const { return was_.values[at(value)].storage; }
-
-  void choose(std::string_view pattern) {
-    chosen_.resize(was_.saved.size(), false);
-    bool any = false;
-    for (std::size_t i = 0; i < was_.saved.size(); ++i) {
-      const Graph::SavedSlot& slot = was_.saved[i];
-      if (was_.nodes[at(slot.node)].recomputed || slot.packing >= 0) continue;
-      const std::string label = slot_label(was_, slot);
-      if (!matches_whole(pattern, label)) continue;
-      if (was_.values[at(slot.value)].producer < 0)
-        throw ValueError("whatif", label + " is no result of an operation that could run again");
-      any = chosen_[i] = true;
-    }
-    if (!any) throw ValueError("whatif", "no saved slot matches \"" + std::string(pattern) + "\"");
-  }
 
   // Whether the value can be had when the rule of `node` runs: slots of later operations are gone
   // by then.
@@ -108,20 +97,21 @@ class Recomputation {
   }
 
   const Graph& was_;
+  const std::vector<bool> chosen_;  // slots
   const Keepers keepers_;
   const Readers readers_;
   Graph& result_;
   Script script_;
-  std::vector<bool> chosen_;  // slots
   std::size_t runs_ = 0;
 };
 
 }  // namespace
 
-Graph recomputed(const Graph& graph, std::string_view slot) {
+Graph recomputed(const Graph& graph, const std::vector<std::string>& slots) {
   Graph result = graph;
-  Recomputation(graph, result).apply(slot);
+  Recomputation(graph, choose_slots(graph, slots), result).apply();
   validate(result, "whatif");
+  mark_donatable(result);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -11,6 +12,8 @@ namespace tapehead::graph {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t most_listed = 20;
 
 struct Figure {
   const char *label, *key;
@@ -34,9 +37,27 @@ std::vector<Figure> figures(const Graph& before, const Graph& after) {
   return all;
 }
 
+std::string matches_text(const std::vector<WhatIfMatch>& matches) {
+  if (matches.empty()) return {};
+  std::string text = "\nmatched: " + format_count(std::ssize(matches)) + "\n";
+  for (std::size_t i = 0; i < std::min(most_listed, matches.size()); ++i) {
+    const WhatIfMatch& match = matches[i];
+    std::string line = match.name.empty() ? "(root)" : match.name;
+    if (match.freed)
+      line +=
+          *match.freed > 0 ? ": frees " + format_count(*match.freed) + " bytes" : ": frees nothing";
+    text += wrapped(line + (match.note.empty() ? "" : ": " + match.note), 2);
+  }
+  if (matches.size() > most_listed)
+    text += "  and " + format_count(std::ssize(matches) - static_cast<std::int64_t>(most_listed)) +
+            " more\n";
+  return text;
+}
+
 }  // namespace
 
-std::string what_if_text(const Graph& before, const Graph& after) {
+std::string what_if_text(const Graph& before, const Graph& after,
+                         const std::vector<WhatIfMatch>& matches) {
   std::string text = left(28, "figure") + right(24, "now") + right(24, "then") +
                      right(24, "difference") + "\n" + std::string(page_columns, '-') + "\n";
   for (const Figure& figure : figures(before, after)) {
@@ -45,11 +66,16 @@ std::string what_if_text(const Graph& before, const Graph& after) {
             right(24, format_count(figure.after)) +
             right(24, (change > 0 ? "+" : "") + format_count(change)) + "\n";
   }
-  return text;
+  return text + matches_text(matches);
 }
 
-std::string what_if_json(const Graph& before, const Graph& after) {
-  json report = json::object();
+std::string what_if_json(const Graph& before, const Graph& after,
+                         const std::vector<WhatIfMatch>& matches) {
+  json report = {{"matched", json::array()}};
+  for (const WhatIfMatch& match : matches)
+    report["matched"].push_back({{"name", match.name},
+                                 {"freed_bytes", match.freed ? json(*match.freed) : json()},
+                                 {"note", match.note}});
   for (const Figure& figure : figures(before, after))
     report[figure.key] = {{"now", figure.before},
                           {"then", figure.after},

@@ -192,6 +192,10 @@ StoredRun load_run(const fs::path& folder) {
 
 StoredModel load_model(const fs::path& folder) {
   const fs::path path = model_file(folder);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored))
+    throw IoError("checkpoint", "--model " + folder.string() + ": there is no trained model, for " +
+                                    path.string() + " does not exist");
   const nn::Safetensors file = nn::load_safetensors(path);
   const json description = read_description(file, path, model_format);
   if (!description.contains("options") || !description.contains("characters") ||

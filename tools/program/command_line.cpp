@@ -37,7 +37,8 @@ void add_train(CLI::App& app, int& exit_code) {
   CLI::App& sub = add_command(
       app, "train",
       "Trains a character-level language model, prints what its backward pass saves, and compares "
-      "its held-out loss with a bigram model's. Ctrl-C saves; --resume goes on.\n"
+      "its held-out loss with a bigram model's. Ctrl-C finishes the step, saves and ends with exit "
+      "code 0; --resume goes on, and with --steps makes the run longer.\n"
       "Example: tapehead train --text book.txt --minutes 10 --out book",
       command, run_train, exit_code);
   TrainOptions& o = command->options;
@@ -48,7 +49,8 @@ void add_train(CLI::App& app, int& exit_code) {
   sub.add_option("--dim", o.dim, "Features")->capture_default_str();
   sub.add_option("--context", o.context, "Characters seen at once")->capture_default_str();
   sub.add_option("--batch", o.batch, "Sequences a step")->capture_default_str();
-  CLI::Option* steps = sub.add_option("--steps", o.steps, "Length of the run in steps");
+  CLI::Option* steps =
+      sub.add_option("--steps", o.steps, "Length of the run in steps; with --resume a new one");
   sub.add_option("--minutes", o.minutes, "Or in minutes")->capture_default_str()->excludes(steps);
   sub.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
   sub.add_option("--seed", o.seed, "Of weights and batches")->capture_default_str();

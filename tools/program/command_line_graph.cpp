@@ -129,7 +129,8 @@ void add_assert(CLI::App& app, int& exit_code) {
   CLI::App& sub = add_report(
       app, "assert",
       "Whether figures of the graph are as they should be. Exit code 0 if so, 1 if not, 2 if the "
-      "expression is malformed.\n"
+      "expression is malformed or a filter matches nothing in the graph; count alone may find no "
+      "operation.\n"
       "Figures: saved, saved_all (bytes kept, without or with parameters and inputs), slots, "
       "square(N) (saved tensors with two dims of size N), count (operations), flops, peak. "
       "Filters: name, operation, module. Units: B, KB to TB, KiB to TiB.\n"
@@ -142,17 +143,20 @@ void add_assert(CLI::App& app, int& exit_code) {
 
 void add_whatif(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<GraphCommand>();
-  CLI::App& sub = add_report(
-      app, "whatif",
-      "What a change would do to saved bytes, peak and operations, without running it. * and ? are "
-      "wildcards.\n"
-      "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
-      command, run_graph_whatif, exit_code);
+  CLI::App& sub = add_report(app, "whatif",
+                             "What a change would do to saved bytes, peak and operations, without "
+                             "running it, and what the "
+                             "pattern found. * and ? are wildcards.\n"
+                             "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
+                             command, run_graph_whatif, exit_code);
   add_json(sub, command);
   CLI::Option_group* change = sub.add_option_group("change", "One of");
   change->add_option("--checkpoint", command->checkpoint, "Modules to run by nn::checkpoint");
-  change->add_option("--recompute", command->recompute,
-                     "Saved slots (\"MODULE OPERATION.SLOT\") to make again where they are read");
+  change
+      ->add_option("--recompute", command->recompute,
+                   "Saved slots (\"MODULE OPERATION.SLOT\") to make again where they are read; may "
+                   "be given several times")
+      ->allow_extra_args(false);
   change->add_option("--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
   change->require_option(1);
   sub.add_option("--graph", command->graph, "File for the graph that would be");

@@ -1,5 +1,6 @@
 #include "evaluate.h"
 
+#include <tapehead/core/tape.h>
 #include <tapehead/ops/views.h>
 
 #include <algorithm>
@@ -24,6 +25,14 @@ Tensor next_character_loss(const nn::Gpt& model, const Batch& batch, Reduction r
   const Tensor logits = model(batch.inputs);
   const Tensor rows = reshape(logits, {-1, model.options().vocab_size});
   return cross_entropy(rows, reshape(batch.targets, {-1}), {.reduction = reduction});
+}
+
+Gradients loss_gradients(const nn::Gpt& model, const Batch& batch,
+                         const std::function<void(const Tensor&)>& look) {
+  Tape tape;
+  const Tensor loss = next_character_loss(model, batch);
+  if (look) look(loss);
+  return tape.gradient(loss, model.parameters());
 }
 
 double held_out_loss(const nn::Gpt& model, std::span<const Token> text, std::int64_t batch,

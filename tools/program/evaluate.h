@@ -1,10 +1,12 @@
-// The loss of a language model: of a batch, and on held-out text.
+// The loss of a language model: of a batch, with its gradients, and on held-out text.
 #pragma once
 
+#include <tapehead/core/gradients.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/ops/loss.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -16,6 +18,11 @@ namespace tapehead::program {
 /// -log p of each character that follows in the batch, in nats: their mean, or their sum.
 Tensor next_character_loss(const nn::Gpt& model, const Batch& batch,
                            Reduction reduction = Reduction::mean);
+
+/// The gradients of that mean by the model's parameters; `look` is called with it first. The tape
+/// is gone when they are returned, so that an optimizer's step finds nothing saved.
+Gradients loss_gradients(const nn::Gpt& model, const Batch& batch,
+                         const std::function<void(const Tensor&)>& look = {});
 
 /// Mean of -log p over all characters of `text` but the first, in nats: the same events that
 /// Bigram::loss counts. The text is cut into windows of the model's context, each character is

@@ -45,6 +45,21 @@ graph::SavedOrder order_of(const std::string& name) {
   return name == "operation" ? graph::SavedOrder::operation : graph::SavedOrder::bytes;
 }
 
+// The graph that would be, and what the patterns found.
+struct WhatIf {
+  Graph then;
+  std::vector<graph::WhatIfMatch> matches;
+};
+WhatIf what_if_checkpointed(const Graph& now, const std::string& path) {
+  return {graph::checkpointed(now, path), graph::checkpoint_matches(now, path)};
+}
+WhatIf what_if_recomputed(const Graph& now, const std::vector<std::string>& slots) {
+  return {graph::recomputed(now, slots), graph::recompute_matches(now, slots)};
+}
+WhatIf what_if_fused(const Graph& now, const std::string& path) {
+  return {graph::fused(now, path), graph::fuse_matches(now, path)};
+}
+
 // "T=128" as a name and a number.
 std::pair<std::string, std::int64_t> size_of(const std::string& text) {
   const std::size_t sign = text.find('=');
@@ -119,13 +134,15 @@ int run_graph_assert(const GraphCommand& command) {
 }
 
 int run_graph_whatif(const GraphCommand& command) {
+  if (!command.graph.empty() && command.graph == command.out)
+    throw ValueError("graph whatif", "--graph and --out are one file: " + command.out);
   const Graph now = read(command);
-  const Graph then = !command.checkpoint.empty()  ? graph::checkpointed(now, command.checkpoint)
-                     : !command.recompute.empty() ? graph::recomputed(now, command.recompute)
-                                                  : graph::fused(now, command.fuse);
-  if (!command.graph.empty()) graph::write_json(then, fs::path(command.graph));
-  return put(command,
-             command.as_json ? graph::what_if_json(now, then) : graph::what_if_text(now, then));
+  const WhatIf what = !command.checkpoint.empty()  ? what_if_checkpointed(now, command.checkpoint)
+                      : !command.recompute.empty() ? what_if_recomputed(now, command.recompute)
+                                                   : what_if_fused(now, command.fuse);
+  if (!command.graph.empty()) graph::write_json(what.then, fs::path(command.graph));
+  return put(command, command.as_json ? graph::what_if_json(now, what.then, what.matches)
+                                      : graph::what_if_text(now, what.then, what.matches));
 }
 
 int run_graph_html(const GraphCommand& command) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #include "evaluate.h"
@@ -25,6 +26,20 @@ void require_positive(const char* option, std::int64_t value) {
   require(value > 0, std::string(option) + " " + std::to_string(value) + ": it must be positive");
 }
 
+std::string text_of(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+std::string sizes_text(const TrainingSetup& setup) {
+  const nn::GptOptions& m = setup.model;
+  return "--layers " + std::to_string(m.layers) + " --heads " + std::to_string(m.heads) +
+         " --dim " + std::to_string(m.dim) + " --context " + std::to_string(m.context) +
+         " --vocabulary " + std::to_string(m.vocab_size) + " --batch " +
+         std::to_string(setup.batch);
+}
+
 // Refuses what would overflow the counts of operations and of bytes; generous on purpose.
 void check_magnitude(const TrainingSetup& setup) {
   const nn::GptOptions& m = setup.model;
@@ -35,23 +50,12 @@ void check_magnitude(const TrainingSetup& setup) {
   const double bytes = 8 * (tokens * (L * (40 * d + 8 * h * T) + 8 * V) +
                             4 * (L * 12 * d * d + (2 * V + T) * d + T * T));
   require(std::max(flops, bytes) < 0x1p61,
-          "these sizes are too large: a step's operations or bytes do not fit in 64 bits");
+          sizes_text(setup) + ": a step's operations or bytes do not fit in 64 bits");
 }
 
 std::unique_ptr<nn::Optimizer> make_optimizer(PlanOptimizer kind, const nn::Gpt& model) {
   if (kind == PlanOptimizer::sgd) return std::make_unique<nn::SGD>(model);
   return std::make_unique<nn::AdamW>(model);
-}
-
-// As a Trainer does it: the tape is gone when the optimizer steps.
-void step(const nn::Gpt& model, nn::Optimizer& optimizer, const Batch& batch) {
-  Gradients gradients;
-  {
-    Tape tape;
-    const Tensor loss = next_character_loss(model, batch);
-    gradients = tape.gradient(loss, model.parameters());
-  }
-  optimizer.step(gradients);
 }
 
 Tensor make_tokens(const TrainingSetup& setup) {
@@ -62,17 +66,19 @@ Tensor make_tokens(const TrainingSetup& setup) {
 
 void check(const TrainingSetup& setup) {
   const nn::GptOptions& m = setup.model;
-  require_positive("layers", m.layers);
-  require_positive("heads", m.heads);
-  require_positive("dim", m.dim);
-  require_positive("context", m.context);
-  require_positive("vocabulary", m.vocab_size);
-  require_positive("batch", setup.batch);
-  require(m.layers <= most_layers, "layers " + std::to_string(m.layers) + ": more than " +
+  require_positive("--layers", m.layers);
+  require_positive("--heads", m.heads);
+  require_positive("--dim", m.dim);
+  require_positive("--context", m.context);
+  require_positive("--vocabulary", m.vocab_size);
+  require_positive("--batch", setup.batch);
+  require(m.layers <= most_layers, "--layers " + std::to_string(m.layers) + ": more than " +
                                        std::to_string(most_layers) + " are not planned");
-  require(m.dim % m.heads == 0, "dim " + std::to_string(m.dim) +
-                                    ": it must be a multiple of heads " + std::to_string(m.heads));
-  require(m.dropout >= 0 && m.dropout < 1, "dropout must be at least 0 and below 1");
+  require(m.dim % m.heads == 0, "--dim " + std::to_string(m.dim) +
+                                    ": it must be a multiple of --heads " +
+                                    std::to_string(m.heads));
+  require(m.dropout >= 0 && m.dropout < 1,
+          "--dropout " + text_of(m.dropout) + ": it must be at least 0 and below 1");
   check_magnitude(setup);
 }
 
@@ -83,9 +89,9 @@ Graph training_step(const TrainingSetup& setup) {
   const nn::Gpt model(setup.model, generator);
   const std::unique_ptr<nn::Optimizer> optimizer = make_optimizer(setup.optimizer, model);
   const Batch batch{.inputs = make_tokens(setup), .targets = make_tokens(setup)};
-  step(model, *optimizer, batch);
+  optimizer->step(loss_gradients(model, batch));
   const Ledger ledger;
-  step(model, *optimizer, batch);
+  optimizer->step(loss_gradients(model, batch));
   return ledger.graph();
 }
 

@@ -22,8 +22,9 @@ struct TrainingSetup {
   PlanOptimizer optimizer = PlanOptimizer::adamw;
 };
 
-/// ValueError that names the option which cannot be: a size that is not positive, dim that is no
-/// multiple of heads, dropout outside [0, 1), or sizes so large that counts do not fit in 64 bits.
+/// ValueError that names the option (--dim) which cannot be, and the rule: a size that is not
+/// positive, dim that is no multiple of heads, dropout outside [0, 1), or sizes so large that
+/// counts do not fit in 64 bits.
 void check(const TrainingSetup& setup);
 
 /// A dry run's training step, as a Ledger saw it: forward, loss, backward, update. It is the second

@@ -46,7 +46,7 @@ class Fields {
     if (!object_.is_object()) fail("it must be a JSON object");
   }
 
-  std::int64_t integer(const char* name) {
+  std::int64_t size(const char* name) {
     const json value = take(name);
     if (value.is_null()) fail("\"" + std::string(name) + "\" is missing");
     const bool too_large =
@@ -54,7 +54,9 @@ class Fields {
         value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
     if (!value.is_number_integer() || too_large)
       fail("\"" + std::string(name) + "\" must be a whole number");
-    return value.get<std::int64_t>();
+    const auto size = value.get<std::int64_t>();
+    if (size <= 0) fail("\"" + std::string(name) + "\" must be positive");
+    return size;
   }
   double number(const char* name) {
     const json value = take(name);
@@ -113,7 +115,7 @@ nn::GptOptions plan_model(const std::string& name_or_file) {
     return model_from_json(nn::read_file("plan", name_or_file), name_or_file);
   std::string names;
   for (const std::string& name : plan_model_names()) names += name + ", ";
-  throw ValueError("plan", "model \"" + name_or_file + "\": it must be one of " + names +
+  throw ValueError("plan", "--model " + name_or_file + ": it must be one of " + names +
                                "or a file whose name ends with .json");
 }
 
@@ -122,14 +124,16 @@ nn::GptOptions model_from_json(std::string_view text, const std::string& source)
   if (object.is_discarded()) throw ValueError("plan", source + ": it is not JSON");
   Fields fields(std::move(object), source);
   nn::GptOptions options;
-  options.layers = fields.integer("layers");
-  options.heads = fields.integer("heads");
-  options.dim = fields.integer("dim");
-  options.context = fields.integer("context");
-  options.vocab_size = fields.integer("vocabulary");
+  options.layers = fields.size("layers");
+  options.heads = fields.size("heads");
+  options.dim = fields.size("dim");
+  options.context = fields.size("context");
+  options.vocab_size = fields.size("vocabulary");
   options.dropout = fields.number("dropout");
   options.tied_output = fields.truth("tied_output");
   fields.finish();
+  if (options.dim % options.heads != 0)
+    throw ValueError("plan", source + ": \"dim\" must be a multiple of \"heads\"");
   return options;
 }
 
@@ -140,8 +144,8 @@ std::int64_t parse_memory(std::string_view text) {
   if (unit.starts_with(' ')) unit.remove_prefix(1);
   const double bytes = number * unit_bytes(unit);
   if (error != std::errc() || !(bytes >= 1 && bytes < 0x1p63))
-    throw ValueError("plan", "memory \"" + std::string(text) +
-                                 "\": it must be an amount such as 24GiB, 80GB or 1000000");
+    throw ValueError("plan", "--memory " + std::string(text) +
+                                 ": it must be an amount such as 24GiB, 80GB or 1000000");
   return static_cast<std::int64_t>(bytes);
 }
 

@@ -200,7 +200,8 @@ json costs_json(const Costs& costs) {
           {"flops", costs.flops},
           {"recomputed_flops", costs.recomputed},
           {"planned_operations", costs.planned},
-          {"modules", modules_json(costs.modules)["children"]}};
+          {"modules", modules_json(costs.modules)["children"]},
+          {"root", modules_json(graph::root_sums(costs.modules))}};
 }
 
 }  // namespace

@@ -36,15 +36,29 @@ bool is_given(const TrainCommand& command, const std::string& name) {
   return std::find(command.given.begin(), command.given.end(), name) != command.given.end();
 }
 
-// What decides the losses stays as it was. Files may have moved, threads may change.
+// What decides the losses of the steps that were done stays as it was. Files may have moved,
+// threads and the length may change.
 TrainOptions resumed_options(const TrainCommand& command, const TrainOptions& stored) {
   for (const std::string& name : command.given)
-    if (name != "text" && name != "threads")
+    if (name != "text" && name != "threads" && name != "steps")
       check_same_option(name, command.options, stored, "the run in " + command.folder);
   TrainOptions options = stored;
   if (is_given(command, "text")) options.text = command.options.text;
   if (is_given(command, "threads")) options.threads = command.options.threads;
   return options;
+}
+
+// --steps makes a run longer, or shorter, than it was to be.
+void change_length(std::int64_t steps, RunState& state, const std::string& folder) {
+  if (steps < state.step)
+    throw ValueError("train", "--steps " + std::to_string(steps) + ": the run in " + folder +
+                                  " has done " + std::to_string(state.step) +
+                                  " steps; its length can be that or more");
+  if (state.total != steps)
+    std::cout << "note    the run is to have " << format_count(steps) << " steps"
+              << (state.total ? ", not " + format_count(*state.total) : "")
+              << "; from here on the learning rate is that of a run of this length\n";
+  state.options.steps = state.total = steps;
 }
 
 Corpus read_text(const TrainOptions& options) {
@@ -141,6 +155,8 @@ void resume(const TrainCommand& command) {
   const RunFolder folder(command.folder);
   StoredRun stored = load_run(command.folder);
   stored.state.options = resumed_options(command, stored.state.options);
+  if (is_given(command, "steps"))
+    change_length(*command.options.steps, stored.state, command.folder);
   check_and_use(stored.state.options);
   const Corpus corpus = read_text(stored.state.options);
   check_same_text(corpus, stored.state, command.folder);

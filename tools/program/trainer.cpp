@@ -1,7 +1,5 @@
 #include "trainer.h"
 
-#include <tapehead/core/tape.h>
-
 #include <cmath>
 
 #include "evaluate.h"
@@ -59,17 +57,13 @@ nn::CosineSchedule Trainer::schedule() const {
 
 void Trainer::step() {
   const Batch batch = batches_.at(state_.step);
-  Gradients gradients;
   double loss_value = 0;
-  {
-    Tape tape;
-    const Tensor loss = next_character_loss(model_, batch);
+  Gradients gradients = loss_gradients(model_, batch, [&](const Tensor& loss) {
     loss_value = loss.item();
     if (!std::isfinite(loss_value))
       throw ValueError("train", "step " + std::to_string(state_.step + 1) +
                                     ": the loss is not finite; a lower --lr may help");
-    gradients = tape.gradient(loss, model_.parameters());
-  }
+  });
   nn::clip_grad_norm(gradients, clip_norm);
   optimizer_.set_lr(schedule()(state_.step));
   optimizer_.step(gradients);
