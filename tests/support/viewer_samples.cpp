@@ -43,6 +43,15 @@ const std::vector<Question> questions = {
     {"residual", "checkpoint", "part.*"},
     {"residual", "checkpoint", "part.ff"},
     {"residual", "fuse", "*"},
+    {"borders", "checkpoint", "kept"},
+    {"borders", "checkpoint", "read"},
+    {"borders", "checkpoint", "views"},
+    {"borders", "checkpoint", "difference"},
+    {"borders", "checkpoint", "bias"},
+    {"borders", "checkpoint", "branch"},
+    {"borders", "checkpoint", "fork"},
+    {"borders", "checkpoint", "unreached"},
+    {"borders", "checkpoint", "last"},
     {"encoder", "checkpoint", "layer"},
     {"encoder", "checkpoint", "layer.self_attn"},
     {"encoder", "fuse", "layer"},
@@ -99,6 +108,7 @@ std::map<std::string, Graph> viewer_samples() {
   samples["padded"] = biased_step(nn::Mask::padding(std::vector<std::int64_t>(32, 5)), false,
                                   nn::AttentionPath::composed);
   samples["residual"] = residual_step(sizes);
+  samples["borders"] = borders_step();
   samples["encoder"] = encoder_step({.dropout = 0.25, .batch = 4, .time = 32});
   samples["encoder_norm_first"] = encoder_step({.norm_first = true, .batch = 16, .time = 16});
   samples["gpt"] = gpt_step(sizes);

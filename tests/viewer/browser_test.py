@@ -210,6 +210,7 @@ class ViewerTest(PageTest):
                 self.until(lambda: self.all("#comparison"))
                 then = {key: then for key, (_, then) in self.compared().items()}
                 self.assertEqual({**then, **self.live_after(question)}, question["then"])
+                self.assertEqual(self.unlike(question), [])
                 self.click(".chip button")
                 self.until(lambda: not self.all("#comparison"))
 
@@ -220,6 +221,25 @@ class ViewerTest(PageTest):
             const { highest } = modules.replay.replay(modules.whatif.changed(graph, [arguments[0]]));
             return { steps: highest.length,
               live_sum: highest.reduce((sum, bytes, i) => sum + (i + 1) * bytes, 0) };""", question)
+
+    def unlike(self, question):
+        """The lists of the graph after the change that are not, row by row, the library's."""
+        after = self.samples / "then.json"
+        self.run_program("graph", "whatif", self.sample(question["sample"]),
+                         f"--{question['kind']}", question["pattern"], "--graph", after)
+        return self.script("""
+            const [question, text] = arguments, { readGraph } = modules.graph;
+            const was = readGraph(document.getElementById("graph").textContent);
+            const is = modules.whatif.changed(was, [question]), library = readGraph(text);
+            const row = (fields) => Object.entries(fields).filter(([name]) => name !== "id").sort();
+            const written = (list) => JSON.stringify(Array.isArray(list) ? list.map(row) : list);
+            return Object.keys(library).filter((name) =>
+              written(is[name]) !== written(library[name]));""", question, after.read_text())
+
+    def test_without_a_ledger_a_checkpoint_is_that_of_the_library_too(self):
+        self.page("unwatched")
+        self.assertEqual(self.unlike({"sample": "unwatched", "kind": "checkpoint",
+                                      "pattern": "layers.*"}), [])
 
     def test_a_tick_makes_a_checkpoint(self):
         self.page("gpt_12")
@@ -260,8 +280,16 @@ class ViewerTest(PageTest):
         self.assertIn("What if: fused attention", self.text("#strip"))
 
     def test_a_change_that_cannot_be_made_says_why(self):
-        self.page("gpt", state="checkpoint=nothing")
-        self.assertIn('no module matches "nothing"', self.text("#change .problem"))
+        for sample, kind, pattern in (("gpt", "checkpoint", "nothing"), ("gpt", "fuse", "head"),
+                                      ("gpt", "recompute", "nothing"),
+                                      ("gpt", "recompute", "token_embedding *"),
+                                      ("borders", "checkpoint", "two")):
+            with self.subTest(kind=kind, pattern=pattern):
+                self.page(sample, state=f"{kind}={pattern.replace(' ', '%20')}")
+                command = [self.program, "graph", "whatif", self.sample(sample), f"--{kind}",
+                           pattern]
+                said = subprocess.run(command, capture_output=True, text=True).stderr
+                self.assertIn(said.split(": ", 2)[2].strip(), self.text("#change .problem"))
 
     # ---- two graphs ----
 
