@@ -33,8 +33,8 @@ Graph biased_step(const nn::Mask& mask, bool with_bias, nn::AttentionPath path);
 /// Forward and backward of a chain of small modules, each with a border that what-if's checkpoint
 /// has a rule of its own for: a result that is "kept" after the module, or only "read" there; a
 /// gradient that passes through "views", a "difference" and a "bias" as it is; a "branch" beside
-/// what it reads, and a "fork" that reads it twice; a module that is "unreached" by the backward pass, one of "two" results, and the
-/// "last".
+/// what it reads, and a "fork" that reads it twice; a module that is "unreached" by the backward
+/// pass, one of "two" results, and the "last".
 Graph borders_step();
 
 /// The graph of what `step` does.
