@@ -9,6 +9,8 @@ Usage: browser_test.py --program TAPEHEAD --samples TAPEHEAD_VIEWER_SAMPLES [TES
 """
 
 import argparse
+import csv
+import io
 import json
 import pathlib
 import subprocess
@@ -19,7 +21,8 @@ import unittest
 
 sys.dont_write_bytecode = True  # the sources stay as they are
 
-from viewer_page import SOURCE, Browser, PageTest, number  # after the line above
+from drawing_tests import DrawingTest  # after the line above
+from viewer_page import SOURCE, Browser, PageTest, number
 
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -112,6 +115,25 @@ class ViewerTest(PageTest):
         self.driver.back()
         self.until(lambda: f"storage {storage}" in self.text("#details"))
 
+    def test_what_the_filters_leave_is_copied(self):
+        self.page("gpt", state="query=softmax%5C.y")
+        rows = [row for row in self.report("graph", "saved", self.sample("gpt"))["rows"]
+                if row["slot"] == "y" and row["operation"] == "softmax"]
+        self.script("""Object.defineProperty(navigator, "clipboard",
+            { value: { writeText: async (text) => { window.copied = text; } } });""")
+        as_csv, as_json = self.all("#saved .line button")
+        as_json.click()
+        copied = json.loads(self.until(lambda: self.script("return window.copied")))
+        self.assertEqual([(row["bytes"], row["shape"]) for row in copied],
+                         [(row["retained"], row["shape"]) for row in rows])
+        as_csv.click()
+        self.until(lambda: self.script("return window.copied[0]") == "b")
+        table = list(csv.DictReader(io.StringIO(self.script("return window.copied"))))
+        self.assertEqual([row["savers"] for row in table], [" ".join(row["savers"]) for row in copied])
+        self.script("delete navigator.clipboard.writeText")
+        as_json.click()
+        self.until(lambda: self.all("textarea.copy-box"))
+
     def test_only_the_rows_in_sight_are_elements(self):
         self.page("gpt_12")
         count = len(self.all("#saved .row"))
@@ -171,28 +193,6 @@ class ViewerTest(PageTest):
         self.until(lambda: "range=" in self.driver.current_url)
         self.press(Keys.ESCAPE)
         self.until(lambda: "range=" not in self.driver.current_url)
-
-    # ---- the tape ----
-
-    def test_the_tape_folds_and_draws_each_storage_once(self):
-        self.page("gpt")
-        folded = len(self.all("#tape .box:not(.mirror)"))
-        for path in ("layers", "layers.0", "layers.0.self_attn"):
-            self.click(f"#tape [data-key='module:{path}'][data-kind=module]")
-            self.until(lambda: self.all(f"#tape [data-key='module:{path}'][data-kind=open]"))
-        keys = [element.get_attribute("data-key") for element in self.all("#tape .storage")
-                if element.get_attribute("data-key")]
-        self.assertGreater(len(keys), 4)
-        self.assertEqual(len(keys), len(set(keys)))
-        self.assertIn("mask", self.text("#tape"))
-        self.click("#tape [data-key='module:layers'][data-kind=open]")
-        self.until(lambda: len(self.all("#tape .box:not(.mirror)")) == folded)
-
-    def test_a_tape_above_the_cap_says_how_much_is_left_out(self):
-        paths = ["layers", *(f"layers.{i}" for i in range(12)),
-                 *(f"layers.{i}.self_attn" for i in range(12))]
-        self.page("gpt_12", state="&".join(f"tape={path}" for path in paths))
-        self.assertRegex(self.text("#tape [role=status]"), r"^\d+ more rows not drawn")
 
     # ---- what if ----
 
@@ -328,14 +328,6 @@ class ViewerTest(PageTest):
         self.assertIn("lint: 1 finding", marks)
         self.assertIn("masked_fill", self.text("#findings"))
 
-    def test_attention_maps_stand_with_their_module(self):
-        maps = {"format": "tapehead-attention/1", "tokens": ["a", "b"], "maps": [
-            {"module": "layers.0.self_attn", "heads": [[[1, 0], [0.5, 0.5]], [[1, 0], [0, 1]]]}]}
-        file = self.samples / "maps.json"
-        file.write_text(json.dumps(maps))
-        self.page("gpt", "--attention", file, state="select=module:layers.0.self_attn")
-        self.assertEqual(len(self.all("#details .maps canvas")), 2)
-
     def test_hostile_names_are_text(self):
         self.page("hostile", "--title", "<img src=x onerror=document.title='broken'>")
         name = json.loads(pathlib.Path(self.sample("hostile")).read_text())["nodes"][0]["module"]
@@ -385,13 +377,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         samples = pathlib.Path(folder)
         subprocess.run([arguments.samples, folder], check=True)
-        ViewerTest.program, ViewerTest.samples = arguments.program, samples
-        ViewerTest.browser = Browser(samples / "profile")
+        PageTest.program, PageTest.samples = arguments.program, samples
+        PageTest.browser = Browser(samples / "profile")
         try:
-            names = [f"ViewerTest.{name}" for name in arguments.tests]
+            names = [f"{case.__name__}.{name}" for name in arguments.tests
+                     for case in (ViewerTest, DrawingTest) if hasattr(case, name)]
             done = unittest.main(argv=["browser_test.py", *names], exit=False)
         finally:
-            ViewerTest.browser.driver.quit()
+            PageTest.browser.driver.quit()
     return 0 if done.result.wasSuccessful() else 1
 
 

@@ -8,6 +8,7 @@ import { categories, describeAttribute } from "./graph.js";
 import { describe, formatBytes, formatCount, formatShare, place, plural, shapeText, words }
   from "./format.js";
 import { heatMaps } from "./heat_maps.js";
+import { maskOfNode } from "./mask_grid.js";
 import { stepText } from "./model.js";
 import { changeBox, patternsOf } from "./modules_panel.js";
 import { liveStorages } from "./replay.js";
@@ -108,7 +109,7 @@ class Details {
         fact("asked for by", storage.operation || "unknown"), fact("id", `storage ${id}`)),
       kept ? this.keptBy(kept) : [h("h4", {}, "Not saved"), h("p", {}, this.model.why[id] ||
         "No slot keeps it.")],
-      this.views(values), this.life(id), this.lint(`storage:${id}`)];
+      this.maskIn(kept), this.views(values), this.life(id), this.lint(`storage:${id}`)];
   }
 
   packing(id) {
@@ -132,6 +133,13 @@ class Details {
       made && h("p", {}, "made by ", this.nodeLink(kept.value.producer)),
       canRun && h("p", {}, h("label", {}, changeBox(this.app, "recompute", labels,
         `make again: ${labels.join(", ")}`), " what if it were made again where it is read?"))];
+  }
+
+  // What the mask of an attention hides, where that is what is kept.
+  maskIn(kept) {
+    const names = new Set(["mask", "hidden"]);
+    const slot = kept?.slots.find((one) => names.has(this.graph.saved[one].slot));
+    return slot === undefined ? [] : maskOfNode(this.app, this.graph.saved[slot].node);
   }
 
   views(values) {
@@ -190,7 +198,7 @@ class Details {
       h("ul", { class: "savers" }, slots.map((slot) => h("li", {},
         link(`${slot.slot}: ${describe(graph.values[slot.value])}`, () =>
           this.app.select(this.app.keyOfSlot(graph.saved.indexOf(slot)))),
-        h("div", { class: "why" }, slot.reason)))), this.stepsOf(id)];
+        h("div", { class: "why" }, slot.reason)))), maskOfNode(this.app, id), this.stepsOf(id)];
   }
 
   stepsOf(id) {

@@ -88,6 +88,12 @@ function compare(a, b) {
   return entries;
 }
 
+/** For each node of B the node of A that it is compared with, or -1. */
+export function alike(a, b) {
+  const ids = new Map(occurrences(a).map(({ key, number }, id) => [keyOf(key, number), id]));
+  return occurrences(b).map(({ key, number }) => ids.get(keyOf(key, number)) ?? -1);
+}
+
 /**
  * Entries {kind, place, to, before, after, bytesBefore, bytesAfter} of operations and of slots, in
  * the order of A, then what was added; idBefore and idAfter are rows of the graphs, or -1.

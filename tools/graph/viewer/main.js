@@ -36,8 +36,6 @@ class App {
     this.shown = new Map();
     this.unread = new Set(this.about.findings.filter(({ rule }) => rule === "unread")
       .map(({ slot }) => this.keyOfSlot(slot)));
-    this.backwardNodes = new Set(this.model.graph.steps.filter(({ phase }) => phase === "backward")
-      .map(({ node }) => node));
     this.state = new State({ sizes: sizesText(this.about.sizes) }, () => this.update());
     this.compare();
   }
