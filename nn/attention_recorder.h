@@ -3,7 +3,7 @@
 //
 //     nn::AttentionRecorder recorder;
 //     model(tokens);
-//     for (const auto& [module, weights] : recorder.maps()) ...
+//     for (const auto& [module, weights, hidden] : recorder.maps()) ...
 //
 // Results, and what the backward pass saves, stay what they are, on every path: the weights are
 // computed beside. They stay in memory. Each thread has its own recorder; of nested ones the

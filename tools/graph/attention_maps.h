@@ -8,9 +8,8 @@
 //      "tokens": ["a", "b", ...]}
 // with maps in the order of the calls and heads as rows of queries over columns of keys. Weights
 // are rounded to 6 decimals; NaN is null. "hidden" stands where a mask hides keys: one grid that
-// all heads share, or one for each, a text for each query with 'x' for a key that is hidden from it
-// and
-// '.' for one that it sees, as Mask::grid. The same maps give the same bytes.
+// all heads share, or one for each, with a text for each query: 'x' for a key that is hidden from
+// it and '.' for one that it sees, as Mask::grid. The same maps give the same bytes.
 #pragma once
 
 #include <tapehead/nn/attention_recorder.h>
