@@ -115,6 +115,7 @@ std::map<std::string, Graph> viewer_samples() {
   samples["gpt_fused"] = gpt_step(fused);
   samples["gpt_12"] = gpt_step(deep);
   samples["gpt_340"] = gpt_step(deepest);
+  samples["empty"] = Graph();
   samples["hostile"] = with_hostile_names(attention_step());
   samples["unwatched"] = samples["gpt"];
   samples["unwatched"].steps.clear();

@@ -9,6 +9,7 @@ Usage: browser_test.py --program TAPEHEAD --samples TAPEHEAD_VIEWER_SAMPLES [TES
 """
 
 import argparse
+import base64
 import csv
 import io
 import json
@@ -67,6 +68,17 @@ class ViewerTest(PageTest):
         self.assertIn("4*B*T^2*h bytes each", self.text("#savers"))
         self.assertIn("(B, h, T, T)", self.text("#saved"))
         self.assertNotIn("B", self.text("[data-figure=operations]"))
+        for key in ("saved_activation_bytes", "peak_bytes", "parameter_bytes"):
+            formula = self.text(f"[data-figure={key}] .formula").lstrip("= ")
+            value = eval(formula.replace(",", "").replace("^", "**"), {"B": 8, "T": 24, "h": 3})
+            self.assertEqual(value, self.figure(key), formula)
+
+    def test_an_empty_tape_says_so(self):
+        self.page("empty")
+        self.assertEqual(self.figure("saved_activation_bytes"), 0)
+        self.assertIn("Nothing is saved.", self.text("#savers"))
+        self.assertIn("The tape is empty", self.text("#tape"))
+        self.until(lambda: "Nothing of what was tried" in self.text("#candidates"))
 
     # ---- tables ----
 
@@ -314,6 +326,18 @@ class ViewerTest(PageTest):
         self.page("gpt")
         self.one("#change input[type=file]").send_keys(self.sample("gpt_fused"))
         self.until(lambda: self.all("#comparison"))
+        self.until(lambda: self.compared()["flops"][0] > 0)
+        least = json.loads(pathlib.Path(self.sample("gpt_fused")).read_text())
+        for part in ("live_before", "packings", "steps", "events"):
+            least.pop(part, None)
+        for rows, name in (("nodes", "planned"), ("nodes", "recomputed"), ("saved", "packing"),
+                           ("storages", "operation")):
+            for row in least[rows]:
+                row.pop(name, None)
+        file = self.samples / "least.json"
+        file.write_text(json.dumps(least))
+        self.one("#change input[type=file]").send_keys(str(file))
+        self.until(lambda: "peak_bytes" not in self.compared())
         self.one("#change input[type=file]").send_keys(str(SOURCE / "tests/data/whatif.json"))
         self.until(lambda: "whatif.json cannot be compared" in self.text("#change .problem"))
 
@@ -351,6 +375,27 @@ class ViewerTest(PageTest):
             with self.subTest(state):
                 self.page("gpt", state=state)
                 self.assertIn("Live memory", self.text("#timeline"))
+
+    def test_it_prints_on_one_sheet(self):
+        for state in ("", "checkpoint=layers.*"):
+            with self.subTest(state):
+                self.page("gpt_12", state=state)
+                self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+                sheets = self.driver.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27,
+                                                                         "paperHeight": 11})
+                self.assertEqual(base64.b64decode(sheets["data"]).count(b"/Type /Page\n"), 1)
+
+    def test_a_window_that_grows_shows_more_columns(self):
+        size = {"width": 1280, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
+        self.assertEqual(self.all("#saved [data-key=formula]"), [])
+        narrow = self.one("#timeline-canvas").size["width"]
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "width": 2560})
+        try:
+            self.until(lambda: "4*B*T^2*h" in self.column("saved", "formula"))
+            self.assertGreater(self.one("#timeline-canvas").size["width"], narrow)
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
     def test_ten_thousand_operations_open_and_respond(self):
         started = time.monotonic()

@@ -36,6 +36,7 @@ function saversTable(app) {
     h("thead", {}, h("tr", {}, h("th", {}, "kept by"), h("th", { class: "right" }, "bytes saved"),
       h("th", {}, "share"), h("th", {}, "why: what the backward pass computes with it"))),
     h("tbody", {}, shown.map((group) => saverRow(app, group)),
+      all.length === 0 && h("tr", {}, h("td", { colspan: 4 }, "Nothing is saved.")),
       all.length > shown.length && h("tr", {}, h("td", {}, `${all.length - shown.length} more`),
         h("td", { class: "right number" }, formatBytes(rest)),
         h("td", { class: "share" }, bar(rest, app.model.summary.saved_activation_bytes),
@@ -83,7 +84,8 @@ function tryAll(app, body) {
     const change = waiting.shift();
     if (!change) {
       if (found.length === 0)
-        body.replaceChildren(h("tr", {}, h("td", { colspan: 5 }, "Nothing that was tried.")));
+        body.replaceChildren(h("tr", {}, h("td", { colspan: 5 },
+          "Nothing of what was tried.")));
       body.dataset.done = "yes";
       return;
     }

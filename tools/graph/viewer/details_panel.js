@@ -198,7 +198,20 @@ class Details {
       h("ul", { class: "savers" }, slots.map((slot) => h("li", {},
         link(`${slot.slot}: ${describe(graph.values[slot.value])}`, () =>
           this.app.select(this.app.keyOfSlot(graph.saved.indexOf(slot)))),
-        h("div", { class: "why" }, slot.reason)))), maskOfNode(this.app, id), this.stepsOf(id)];
+        h("div", { class: "why" }, slot.reason)))), maskOfNode(this.app, id), this.stepsOf(id),
+      this.compared(id)];
+  }
+
+  // What the second graph makes of an operation and of what it saves.
+  compared(id) {
+    const { other, otherName, changeEntries } = this.app;
+    if (!other) return [];
+    const found = changeEntries.filter(({ slot, idBefore }) => idBefore >= 0 &&
+      (slot ? this.graph.saved[idBefore].node : idBefore) === id);
+    return [h("h4", {}, otherName === "then" ? "With the change" : "In the second graph"),
+      found.length === 0 ? h("p", {}, "It is as here.") : h("ul", {}, found.map((entry) =>
+        h("li", {}, link(`${entry.kind}: ${entry.place}`, () =>
+          this.app.select(`change:${entry.id}`)), h("div", { class: "why" }, entry.after))))];
   }
 
   stepsOf(id) {
@@ -226,7 +239,8 @@ class Details {
         found.shared > 0 && fact("shared with others", formatBytes(found.shared)),
         found.others > 0 && fact("parameters, inputs", `${formatBytes(found.others)} kept too`),
         fact("flops", formatCount(found.flops)),
-        found.highest > 0 && fact("live at most", formatBytes(found.highest))),
+        found.highest > 0 && fact("live at most", formatBytes(found.highest)),
+        found.highest > 0 && fact("transient at most", formatBytes(found.transient))),
       path && h("p", {}, h("label", {}, changeBox(this.app, "checkpoint", patterns,
         `checkpoint ${path}`), ` what if ${patterns.length === 1 ? patterns[0] : path} were a ` +
         "checkpoint?")),

@@ -2,6 +2,7 @@
 import { h, link } from "./dom.js";
 import { formatChange, formatCount, formatUnits, plural } from "./format.js";
 import { isRounded, stepText } from "./model.js";
+import { liveStorages } from "./replay.js";
 import { sumInLetters } from "./sizes.js";
 
 const theWords = [
@@ -30,19 +31,39 @@ function savedNotes(app) {
   const { model, letters } = app;
   const { saved_activation_bytes: activations, saved_bytes: all } = model.summary;
   const own = model.kept.filter((row) => !row.anyway);
-  const formula = sumInLetters(own, letters);
   return [`${plural(own.length, "tensor")} in memory of ${own.length === 1 ? "its" : "their"} own`,
     all > activations && `not counted: ${formatCount(all - activations)} bytes of parameters and ` +
       "inputs, which are kept too but exist anyway",
-    formula && h("span", { class: "formula" }, `= ${formula}`)];
+    inLetters(own, letters)];
+}
+
+// Bytes written in the letters for sizes.
+function inLetters(rows, letters) {
+  const formula = sumInLetters(rows, letters);
+  return formula && h("span", { class: "formula" }, `= ${formula}`);
+}
+
+// Storages, each with a value that fills it, where the graph has one.
+function fillings(graph, ids) {
+  const values = new Map();
+  for (const value of graph.values)
+    if (!values.has(value.storage) || value.offset === 0) values.set(value.storage, value);
+  return ids.map((id) => ({ value: values.get(id), bytes: graph.storages[id].bytes }));
 }
 
 function peakNotes(app) {
-  const { summary, graph } = app.model;
+  const { summary, graph, line } = app.model;
   if (summary.peak_step === undefined) return [];
+  const live = [...fillings(graph, liveStorages(graph, line.peakEvents)),
+    { bytes: line.unwatched }].filter(({ bytes }) => bytes > 0);
   return [link(`at ${stepText(graph, summary.peak_step)}`,
     () => app.select(`step:${summary.peak_step}`), { id: "peak-link" }),
-    "parameters and all else included"];
+    "parameters and all else included", inLetters(live, app.letters)];
+}
+
+function parameterNotes({ model: { graph }, letters }) {
+  const ids = graph.storages.flatMap(({ category }, id) => (category === "parameter" ? [id] : []));
+  return [inLetters(fillings(graph, ids), letters)];
 }
 
 function badge(kind, text, onClick) {
@@ -82,7 +103,7 @@ export function figuresPanel(app) {
       figure(app, "Saved activations", "saved_activation_bytes",
         { large: true, notes: savedNotes(app) }),
       figure(app, "Peak of live memory", "peak_bytes", { large: true, notes: peakNotes(app) }),
-      figure(app, "Parameters", "parameter_bytes"),
+      figure(app, "Parameters", "parameter_bytes", { notes: parameterNotes(app) }),
       figure(app, "Gradients", "gradient_bytes"),
       figure(app, "Optimizer state", "optimizer_state_bytes"),
       figure(app, "Operations recorded", "operations", { unit: false,

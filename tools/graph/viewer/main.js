@@ -48,10 +48,16 @@ class App {
     const details = elements.pop();
     body.replaceChildren(this.header(), h("main", {}, elements), details);
     listenToKeys(this);
-    // Drawings take their colours when they are drawn.
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    // Drawings take their colours and their widths when they are drawn.
+    const drawAgain = () => {
       this.shown.clear();
       this.update();
+    };
+    let waiting = 0;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
+    addEventListener("resize", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(drawAgain, 100);
     });
     this.listenToFiles();
     this.update();

@@ -34,6 +34,7 @@ export const shapeInLetters = (shape, sizes) => (sizes.length === 0 ? ""
 
 // Bytes of a storage that the value fills, as a factor and letters; null when it does not.
 function monomial(value, bytes, sizes) {
+  if (!value) return null;
   const size = elementBytes(value.dtype);
   if (elements(value.shape) * size !== bytes) return null;
   const parts = value.shape.map((dim) => factors(dim, sizes));

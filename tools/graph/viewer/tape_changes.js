@@ -14,13 +14,14 @@ export class TapeChanges {
       if (idBefore >= 0) (slot ? this.ofSlot : this.ofNode).set(idBefore, kind);
       else if (!slot) keys.set(idAfter, `change:${id}`);
     }
-    this.findAdded(model.graph, other.graph, keys);
+    const same = alike(model.graph, other.graph);
+    this.findAdded(other.graph, keys, same);
+    this.findKept(other.graph, same);
   }
 
   // Each stands behind what runs before it in its own graph, or, when it gives what another
   // operation made, as a checkpoint does, behind that.
-  findAdded(graph, other, keys) {
-    const same = alike(graph, other);
+  findAdded(other, keys, same) {
     let last = -1;
     other.nodes.forEach((node, id) => {
       if (node.recomputed) return;
@@ -32,6 +33,15 @@ export class TapeChanges {
     });
   }
 
+  // Operations of this graph whose result, or a view of it, the other graph keeps.
+  findKept(other, same) {
+    this.kept = new Set();
+    for (const { node, value } of other.saved) {
+      const { producer } = other.values[value];
+      if (producer >= 0 && !other.nodes[node].recomputed) this.kept.add(same[producer]);
+    }
+  }
+
   /** How a row differs: "added", "changed", "removed" or "". */
   ofRow(row) {
     if (row.kind === "added") return "added";
@@ -40,10 +50,11 @@ export class TapeChanges {
     return [...kinds][0] ?? "";
   }
 
-  /** "removed" when nothing keeps the memory of these rows any more. */
-  ofKept(list) {
-    return list.every(({ slots }) => slots.every((slot) => this.ofSlot.get(slot) === "removed"))
-      ? "removed" : "";
+  /** "removed" when the other graph keeps none of these pieces of memory. */
+  ofKept(list, { saved, values }) {
+    const isGone = (slot) => this.ofSlot.get(slot) === "removed" &&
+      !this.kept.has(values[saved[slot].value].producer);
+    return list.every(({ slots }) => slots.every(isGone)) ? "removed" : "";
   }
 
   /** Bytes that an operation of the other graph keeps. */

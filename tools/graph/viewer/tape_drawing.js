@@ -7,6 +7,8 @@ import { drawSaved } from "./tape_saved.js";
 
 const rowHeight = 30, boxHeight = 22, laneWidth = 9, mostLanes = 8, indent = 12;
 const widest = 1300;
+const letter = 7.2;   // pixels of one
+const leastName = 6;  // letters of a name that stay
 
 const marks = { node: "", module: "▸ ", open: "▾ ", added: "+ " };
 const verbs = { node: "operation", module: "unfold", open: "fold", added: "new operation" };
@@ -67,9 +69,11 @@ class Drawing {
     if (isMirror && !this.ranBackward(row)) return null;
     const inset = insetOf(row), width = this.side - inset;
     const x = isMirror ? this.width - 10 - this.side : this.margin + inset;
-    const y = this.y(i) - boxHeight / 2, word = isMirror ? "" : this.word(row, i);
-    const count = this.count(row);
-    const room = Math.floor((width - 22) / 7.2) - count.length - word.length;
+    const y = this.y(i) - boxHeight / 2, count = this.count(row);
+    const all = Math.floor((width - 22) / letter) - count.length;
+    const asked = isMirror ? "" : this.word(row, i);
+    const word = all - asked.length >= Math.min(row.name.length, leastName) ? asked : "";
+    const room = all - word.length;
     const act = () => this.press(row);
     return svg("g", { class: this.namesOf(row, isMirror), tabindex: isMirror ? null : 0,
       role: "button", "data-key": row.key, "data-mirror": isMirror, "data-kind": row.kind,
@@ -78,7 +82,7 @@ class Drawing {
     svg("rect", { class: "ground", x, y, width, height: boxHeight, rx: 4 }),
     this.parts(row, i, { x, y, width }),
     svg("rect", { class: "border", x, y, width, height: boxHeight, rx: 4 }),
-    svg("text", { x: x + 8, y: y + 15 }, `${marks[row.kind]}${clip(row.name, Math.max(room, 6))}`,
+    svg("text", { x: x + 8, y: y + 15 }, `${marks[row.kind]}${clip(row.name, Math.max(room, leastName))}`,
       svg("tspan", { class: "quiet" }, count)),
     word && svg("text", { x: x + width - 8, y: y + 15, "text-anchor": "end", class: "quiet" },
       word));

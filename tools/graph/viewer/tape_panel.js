@@ -41,7 +41,7 @@ class TapePanel {
   }
 
   tell(layout) {
-    const notes = [];
+    const notes = layout.rows.length > 0 ? [] : ["The tape is empty: no operation was recorded."];
     if (layout.left > 0) notes.push(`${plural(layout.left, "more row")} not drawn: the drawing ` +
       `stops after ${formatCount(mostRows)}. Fold a module to see what follows.`);
     if (this.app.other) notes.push("Thick borders tell what differs: red what is gone, yellow " +

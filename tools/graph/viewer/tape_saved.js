@@ -73,8 +73,8 @@ class Saved {
       for (const [row, list] of slots)
         if (!isBundle) names.set(row, new Set([...(names.get(row) ?? []), ...list]));
     return [...names].map(([row, list]) => svg("text", { class: "slot", "text-anchor": "end",
-      x: drawing.width - 14 - drawing.side, y: drawing.y(row) - 4 },
-    clip([...list].join(", "), 18)));
+      x: drawing.width - 14 - drawing.side, y: drawing.y(row) - 13 },
+    clip([...list].join(", "), 40)));
   }
 
   // Its exact bytes are never cut off; larger units stand behind them where there is room.
@@ -92,7 +92,7 @@ class Saved {
     const act = () => (select ? this.app.select(select) : undefined);
     const text = this.text(pill);
     return svg("g", { class: ["storage press", this.isSelected(pill) ? "selected" : "",
-      pill.isBundle ? "bundle" : "", changes.other ? changes.ofKept(list) : ""].join(" "),
+      pill.isBundle ? "bundle" : "", changes.other ? changes.ofKept(list, this.app.model.graph) : ""].join(" "),
     tabindex: select ? 0 : null, role: select ? "button" : null, "data-key": key,
     "aria-label": `saved: ${text}`, on: { click: act, keydown: onEnter(act) } },
     svg("rect", { class: `part ${partClass(colours.ofKept(list))}`, x, y: y - 10, width,
