@@ -291,6 +291,17 @@ class ViewerTest(PageTest):
         self.assertEqual(self.compared()["peak_bytes"][1], answer["peak_bytes"]["then"])
         self.assertIn("What if: fused attention", self.text("#strip"))
 
+    def test_the_answer_in_short_names_the_largest_saver_and_the_best_change(self):
+        self.page("gpt_12")
+        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        answer = self.report("graph", "whatif", self.sample("gpt_12"), "--checkpoint", "layers.*")
+        peak, flops = answer["peak_bytes"], answer["flops"]
+        self.assertIn("the most is kept by layers.*.self_attn softmax.y × 12, 663,552 (648.00 KiB) "
+                      "bytes, 26.5 %, for dx = y * (g - sum(g * y)). Of what was tried, checkpoint "
+                      f"layers.* brings the peak down the most, from {peak['now']:,} to "
+                      f"{peak['then']:,}, for {flops['difference']:,} flops more.",
+                      self.text("#in-short"))
+
     def test_a_change_that_cannot_be_made_says_why(self):
         for sample, kind, pattern in (("gpt", "checkpoint", "nothing"), ("gpt", "fuse", "head"),
                                       ("gpt", "recompute", "nothing"),

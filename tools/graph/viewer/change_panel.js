@@ -1,5 +1,5 @@
 // What is compared with what: a what-if question, or a second graph.
-import { changeText } from "./advice_panel.js";
+import { changeText } from "./advice.js";
 import { h, panel } from "./dom.js";
 import { diff } from "./diff.js";
 import { formatBytes, formatChange, formatCount } from "./format.js";

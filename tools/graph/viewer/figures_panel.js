@@ -1,6 +1,8 @@
 // The header's numbers, the three words, and what is wrong.
+import { changeText, savers } from "./advice.js";
 import { h, link } from "./dom.js";
-import { formatChange, formatCount, formatUnits, plural } from "./format.js";
+import { formatBytes, formatChange, formatCount, formatShare, formatUnits, plural }
+  from "./format.js";
 import { isRounded, stepText } from "./model.js";
 import { liveStorages } from "./replay.js";
 import { sumInLetters } from "./sizes.js";
@@ -14,7 +16,8 @@ const theWords = [
 function figure(app, name, key, { unit = true, large = false, notes = [] } = {}) {
   const now = app.model.summary[key], then = app.other?.summary[key];
   if (now === undefined)
-    return h("div", { class: "figure", "data-figure": key }, h("dt", {}, name),
+    return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
+      h("dt", {}, name),
       h("dd", { class: "value" }, "unknown"), h("dd", {}, "no ledger watched this step"));
   const change = then === undefined ? null : h("dd", { class: "then", "data-then": then },
     `${app.otherName}: ${formatCount(then)}`, unit ? ` (${formatUnits(then)}), ` : ", ",
@@ -90,15 +93,36 @@ function badges(app) {
   return list;
 }
 
+// The answer for those who read one line: who keeps the most, why, and what would help the most.
+function inShort(app) {
+  const [most] = savers(app.model), total = app.model.summary.saved_activation_bytes;
+  if (!most) return [];
+  const times = most.rows.length > 1 ? ` × ${formatCount(most.rows.length)}` : "";
+  const line = [h("strong", {}, "In short: "), "the most is kept by ",
+    link(most.label, () => app.select(most.rows[0].key)), `${times}, ${formatBytes(most.bytes)} ` +
+    `bytes, ${formatShare(most.bytes, total)}, for ${most.why}.`];
+  if (!app.best) return line;
+  const { change, now, then } = app.best;
+  const key = then.peak_bytes < now.peak_bytes ? "peak_bytes" : "saved_activation_bytes";
+  const extra = then.flops - now.flops;
+  return [...line, " Of what was tried, ", link(changeText(change), () => app.state.set({
+    changes: [...app.state.value.changes, change] })),
+  ` brings the ${key === "peak_bytes" ? "peak" : "saved bytes"} down the most, from ` +
+    `${formatCount(now[key])} to `, h("span", { class: "less" }, formatCount(then[key])),
+  `, for ${extra > 0 ? `${formatCount(extra)} flops more` : "no more flops"}.`];
+}
+
 export function figuresPanel(app) {
   const figures = h("dl", { class: "figures" }), marks = h("p", { class: "badges" });
+  const short = h("p", { id: "in-short" });
   const legend = h("p", { class: "words" }, "Three words, never mixed: ",
     theWords.map(([word, meaning], i) =>
       [i > 0 ? ", " : "", h("strong", {}, word), ` = ${meaning}`]),
     ". Bytes are counted by distinct memory: what several operations keep counts once.");
   const element = h("section", { id: "figures", class: "panel", "aria-label": "Figures" },
-    figures, marks, legend);
-  return { element, uses: [], update() {
+    figures, short, marks, legend);
+  const showBest = () => short.replaceChildren(...inShort(app));
+  return { element, uses: [], showBest, update() {
     figures.replaceChildren(
       figure(app, "Saved activations", "saved_activation_bytes",
         { large: true, notes: savedNotes(app) }),
@@ -109,6 +133,7 @@ export function figuresPanel(app) {
       figure(app, "Operations recorded", "operations", { unit: false,
         notes: ["forward pass; recomputed ones are not counted"] }),
       figure(app, "Flops of matrix products", "flops", { unit: false, notes: ["forward pass"] }));
+    showBest();
     marks.replaceChildren(...badges(app));
     marks.hidden = marks.childElementCount === 0;
   } };

@@ -1,5 +1,6 @@
 // Reads the data of the page and puts the panels together.
-import { advicePanel, changeText } from "./advice_panel.js";
+import { changeText } from "./advice.js";
+import { advicePanel } from "./advice_panel.js";
 import { changePanel } from "./change_panel.js";
 import { detailsPanel } from "./details_panel.js";
 import { h, link } from "./dom.js";
@@ -32,6 +33,7 @@ class App {
     const second = data("other");
     this.second = second ? makeModel(readGraph(second)) : null;
     this.problem = "";
+    this.best = null;  // of the changes that were tried
     this.changeEntries = [];
     this.shown = new Map();
     this.unread = new Set(this.about.findings.filter(({ rule }) => rule === "unread")
@@ -134,6 +136,12 @@ class App {
   }
 
   // ---- what panels ask ----
+
+  /** Takes the best of the changes that were tried, or null. */
+  foundBest(best) {
+    this.best = best;
+    for (const panel of this.panels) panel.showBest?.();
+  }
 
   select(key) { this.state.set({ select: key }); }
 

@@ -1,5 +1,6 @@
 // What differs from a second graph, as the drawing of the tape marks it.
 import { alike } from "./diff.js";
+import { append } from "./lists.js";
 
 /** Marks of operations and slots of this graph, and the operations that only the other one has. */
 export class TapeChanges {
@@ -29,7 +30,7 @@ export class TapeChanges {
       if (same[id] >= 0 || !keys.has(id)) return;
       const { producer } = other.values[node.output];
       const behind = producer >= 0 && producer !== id && same[producer] >= 0 ? same[producer] : last;
-      this.added.set(behind, [...(this.added.get(behind) ?? []), { id, key: keys.get(id), node }]);
+      append(this.added, behind, { id, key: keys.get(id), node });
     });
   }
 

@@ -1,6 +1,7 @@
 // The tape as rows: operations and folded modules in the order in which they ran, the storages that
 // are saved beside what made them, and who reads what.
 import { place } from "./format.js";
+import { append } from "./lists.js";
 
 /** More rows than this are not drawn; the drawing says how many are left out. */
 export const mostRows = 240;
@@ -123,8 +124,7 @@ class Layout {
       const slots = new Map();
       for (const slot of kept.slots) {
         const row = this.rowOfNode[graph.saved[slot].node];
-        if (row < this.rows.length) slots.set(row, [...(slots.get(row) ?? []),
-          graph.saved[slot].slot]);
+        if (row < this.rows.length) append(slots, row, graph.saved[slot].slot);
       }
       this.storages.push({ kept, home, slots });
     }

@@ -3,6 +3,7 @@
 import { partClass } from "./tape_colours.js";
 import { onEnter, svg } from "./dom.js";
 import { clip, formatBytes, formatCount, plural } from "./format.js";
+import { append } from "./lists.js";
 
 const gap = 6;
 const inRow = 4;     // the others are counted
@@ -13,7 +14,7 @@ const letter = 6.9;  // pixels of one
 function merged(entries) {
   const slots = new Map();
   for (const entry of entries)
-    for (const [row, names] of entry.slots) slots.set(row, [...(slots.get(row) ?? []), ...names]);
+    for (const [row, names] of entry.slots) for (const name of names) append(slots, row, name);
   return { slots, list: entries.map(({ kept }) => kept), text: "", select: "" };
 }
 
@@ -27,8 +28,7 @@ class Saved {
   draw() {
     const { rows, storages } = this.drawing.layout;
     const byHome = new Map();
-    for (const entry of storages)
-      byHome.set(entry.home, [...(byHome.get(entry.home) ?? []), entry]);
+    for (const entry of storages) append(byHome, entry.home, entry);
     const pills = [...byHome].flatMap(([home, entries]) => (rows[home].kind === "module"
       ? [this.bundle(home, entries, rows[home])] : this.pills(home, entries)));
     return [pills.map((pill) => this.lines(pill)), this.slotNames(pills),
@@ -71,10 +71,10 @@ class Saved {
     const { drawing } = this, names = new Map();
     for (const { slots, isBundle } of pills)
       for (const [row, list] of slots)
-        if (!isBundle) names.set(row, new Set([...(names.get(row) ?? []), ...list]));
+        if (!isBundle) for (const name of list) append(names, row, name);
     return [...names].map(([row, list]) => svg("text", { class: "slot", "text-anchor": "end",
       x: drawing.width - 14 - drawing.side, y: drawing.y(row) - 13 },
-    clip([...list].join(", "), 40)));
+    clip([...new Set(list)].join(", "), 40)));
   }
 
   // Its exact bytes are never cut off; larger units stand behind them where there is room.
