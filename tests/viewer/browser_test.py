@@ -141,7 +141,8 @@ class ViewerTest(PageTest):
         as_csv.click()
         self.until(lambda: self.script("return window.copied[0]") == "b")
         table = list(csv.DictReader(io.StringIO(self.script("return window.copied"))))
-        self.assertEqual([row["savers"] for row in table], [" ".join(row["savers"]) for row in copied])
+        self.assertEqual([row["savers"] for row in table],
+                         [" ".join(row["savers"]) for row in copied])
         self.script("delete navigator.clipboard.writeText")
         as_json.click()
         self.until(lambda: self.all("textarea.copy-box"))

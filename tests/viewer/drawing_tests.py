@@ -106,9 +106,10 @@ class DrawingTest(PageTest):
     def attention(self, **more):
         """A file of maps of two queries and two keys."""
         file = self.samples / "maps.json"
-        file.write_text(json.dumps({"format": "tapehead-attention/1", "tokens": ["a", "b"], "maps": [
-            {"module": "layers.0.self_attn", "heads": [[[1, 0], [0.5, 0.5]], [[1, 0], [0, 1]]],
-             **more}]}))
+        heads = [[[1, 0], [0.5, 0.5]], [[1, 0], [0, 1]]]
+        file.write_text(json.dumps({
+            "format": "tapehead-attention/1", "tokens": ["a", "b"],
+            "maps": [{"module": "layers.0.self_attn", "heads": heads, **more}]}))
         return file
 
     def test_attention_maps_stand_with_their_module(self):

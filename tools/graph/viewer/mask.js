@@ -1,5 +1,5 @@
-// Which keys the queries of an attention may see: from masks that were recorded beside the graph, or
-// from the rule that an operation has among its attributes.
+// Which keys the queries of an attention may see: from masks that were recorded beside the graph,
+// or from the rule that an operation has among its attributes.
 import { attribute } from "./graph.js";
 
 /** {queries, keys, hides(i, j), source} of rows of text, 'x' for a key that is hidden. */

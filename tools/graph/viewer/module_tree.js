@@ -14,8 +14,8 @@ export function splitPath(path) {
 
 function newModule(name, path, parent) {
   return { name, path, paths: [path], repeats: 1, operations: 0, activations: 0, others: 0,
-    shared: 0, flops: 0, highest: 0, transient: 0, nodes: [], children: [], byName: new Map(), parent,
-    depth: parent ? parent.depth + 1 : 0 };
+    shared: 0, flops: 0, highest: 0, transient: 0, nodes: [], children: [], byName: new Map(),
+    parent, depth: parent ? parent.depth + 1 : 0 };
 }
 
 class Builder {

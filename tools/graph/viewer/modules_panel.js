@@ -196,8 +196,8 @@ class ModulesPanel {
     else list.push(
       right("shared", "shared", "minmax(92px, 0.7fr)", bytes("shared")),
       right("others", "parameters, inputs", "minmax(96px, 0.7fr)", bytes("others")),
-      ...(this.element.clientWidth >= wide
-        ? [right("transient", "transient at most", "minmax(104px, 0.7fr)", most("transient"))] : []),
+      ...(this.element.clientWidth < wide ? []
+        : [right("transient", "transient at most", "minmax(104px, 0.7fr)", most("transient"))]),
       right("highest", "live at most", "minmax(104px, 0.7fr)", most("highest")));
     list.push({ key: "checkpoint", title: "checkpoint", width: "74px", cell: (row) =>
       (row.kind === "node" || row.path === "" ? "" : changeBox(app, "checkpoint",
@@ -219,8 +219,8 @@ class ModulesPanel {
     for (const [path, module] of this.others)
       if (path !== "" && !known.has(path) && known.has(module.parent?.path))
         list.push({ ...module, kind: "module", key: `module:${path}`, name: path, depth: 0,
-          operations: 0, activations: 0, shared: 0, others: 0, highest: 0, transient: 0, mark: "added",
-          canOpen: false, paths: [path], path: "" });
+          operations: 0, activations: 0, shared: 0, others: 0, highest: 0, transient: 0,
+          mark: "added", canOpen: false, paths: [path], path: "" });
     return [...rows, ...list];
   }
 

@@ -94,8 +94,8 @@ class SavedPanel {
       return { name, box, element: h("label", {}, box, ` ${label}`) };
     });
     this.sum = h("p", { id: "saved-sum", class: "about number" });
-    this.table = new Table({ label: "Saved tensors", columns: this.columns(false), key: (row) => row.key,
-      open: (row) => app.select(row.key), tallest: 11, height: 44,
+    this.table = new Table({ label: "Saved tensors", columns: this.columns(false),
+      key: (row) => row.key, open: (row) => app.select(row.key), tallest: 11, height: 44,
       empty: "no saved tensor is like that", sort: (key) => app.state.set({ sort: key }) });
     this.element = panel("saved", "Saved tensors", "One row for each piece of memory that the " +
       "backward pass keeps: which operations keep it, and which gradient reads it.",

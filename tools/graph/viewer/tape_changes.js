@@ -29,8 +29,8 @@ export class TapeChanges {
       if (same[id] >= 0) last = same[id];
       if (same[id] >= 0 || !keys.has(id)) return;
       const { producer } = other.values[node.output];
-      const behind = producer >= 0 && producer !== id && same[producer] >= 0 ? same[producer] : last;
-      append(this.added, behind, { id, key: keys.get(id), node });
+      const isGiven = producer >= 0 && producer !== id && same[producer] >= 0;
+      append(this.added, isGiven ? same[producer] : last, { id, key: keys.get(id), node });
     });
   }
 
@@ -53,6 +53,7 @@ export class TapeChanges {
 
   /** "removed" when the other graph keeps none of these pieces of memory. */
   ofKept(list, { saved, values }) {
+    if (!this.other) return "";
     const isGone = (slot) => this.ofSlot.get(slot) === "removed" &&
       !this.kept.has(values[saved[slot].value].producer);
     return list.every(({ slots }) => slots.every(isGone)) ? "removed" : "";

@@ -1,5 +1,5 @@
-// What the colours of the drawn tape tell, by choice. Every colour also stands in the legend and, on
-// an operation, as a word or a number, so that no one need tell colours apart.
+// What the colours of the drawn tape tell, by choice. Every colour also stands in the legend and,
+// on an operation, as a word or a number, so that no one need tell colours apart.
 import { h } from "./dom.js";
 import { formatBytes, formatCount, words } from "./format.js";
 

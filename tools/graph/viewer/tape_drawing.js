@@ -82,7 +82,8 @@ class Drawing {
     svg("rect", { class: "ground", x, y, width, height: boxHeight, rx: 4 }),
     this.parts(row, i, { x, y, width }),
     svg("rect", { class: "border", x, y, width, height: boxHeight, rx: 4 }),
-    svg("text", { x: x + 8, y: y + 15 }, `${marks[row.kind]}${clip(row.name, Math.max(room, leastName))}`,
+    svg("text", { x: x + 8, y: y + 15 },
+      marks[row.kind] + clip(row.name, Math.max(room, leastName)),
       svg("tspan", { class: "quiet" }, count)),
     word && svg("text", { x: x + width - 8, y: y + 15, "text-anchor": "end", class: "quiet" },
       word));

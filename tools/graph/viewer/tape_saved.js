@@ -1,5 +1,5 @@
-// What is saved, drawn once each between the passes: in the row of what made it, with dashed lines to
-// the rules that read it.
+// What is saved, drawn once each between the passes: in the row of what made it, with dashed lines
+// to the rules that read it.
 import { partClass } from "./tape_colours.js";
 import { onEnter, svg } from "./dom.js";
 import { clip, formatBytes, formatCount, plural } from "./format.js";
@@ -49,7 +49,8 @@ class Saved {
   // What a folded module saves, as one.
   bundle(home, entries, row) {
     return { ...merged(entries), home, x: this.from, width: this.width, isBundle: true,
-      select: row.key, text: `${plural(entries.length, "tensor")} made inside,` };
+      select: row.key, text: `${plural(entries.length, "tensor")} made ` +
+        `${entries.some(({ kept }) => kept.anyway) ? "or read " : ""}inside,` };
   }
 
   isSelected({ list }) {
@@ -91,10 +92,11 @@ class Saved {
     const { colours, changes } = this.drawing;
     const act = () => (select ? this.app.select(select) : undefined);
     const text = this.text(pill);
-    return svg("g", { class: ["storage press", this.isSelected(pill) ? "selected" : "",
-      pill.isBundle ? "bundle" : "", changes.other ? changes.ofKept(list, this.app.model.graph) : ""].join(" "),
-    tabindex: select ? 0 : null, role: select ? "button" : null, "data-key": key,
-    "aria-label": `saved: ${text}`, on: { click: act, keydown: onEnter(act) } },
+    const names = ["storage press", this.isSelected(pill) ? "selected" : "",
+      pill.isBundle ? "bundle" : "", changes.ofKept(list, this.app.model.graph)];
+    return svg("g", { class: names.join(" "), tabindex: select ? 0 : null,
+      role: select ? "button" : null, "data-key": key, "aria-label": `saved: ${text}`,
+      on: { click: act, keydown: onEnter(act) } },
     svg("rect", { class: `part ${partClass(colours.ofKept(list))}`, x, y: y - 10, width,
       height: 20, rx: 10 }),
     svg("text", { x: x + width / 2, y: y + 4, "text-anchor": "middle" }, text));
