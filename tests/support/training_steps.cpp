@@ -134,17 +134,23 @@ Graph borders_step() {
     }
     x = in_module("views", [&] { return transpose(reshape(x, {2, 8, 8}), 0, 1); });
     x = exp(reshape(x, {16, 8}));
-    x = exp(in_module("difference", [&] { return ones({16, 8}) - (x - 1.0); }));
-    x = exp(in_module("bias", [&] { return x + bias; }));
+    const Tensor one = ones({16, 8});
+    x = exp(in_module("difference", [&] { return one - (x - one); }));
+    x = exp(in_module("shift", [&] { return x - one; }));
+    x = exp(in_module("bias", [&] { return exp(x) + bias; }));
     x = x + in_module("branch", [&] { return mul(x, 2.0) + x; });
     x = exp(in_module("fork", [&] { return x + exp(x); }));
+    x = x + in_module("row", [&] { return sum(x, {0}, true); });
+    const Tensor often = in_module("often", [&] { return tanh(x); });
+    const Tensor first = exp(often);
+    x = (x + often) * first;
     in_module("unreached", [&] { return tanh(x); });
     Tensor other;
-    const Tensor one = in_module("two", [&] {
+    const Tensor result = in_module("two", [&] {
       other = exp(x);
       return tanh(x);
     });
-    x = one * other;
+    x = result * other;
     (void)tape.gradient(in_module("last", [&] { return sum(square(x)); }), {weight, bias});
   });
 }
