@@ -334,6 +334,21 @@ class ViewerTest(PageTest):
                          [entry["place"] for entry in entries][:len(places)])
         self.assertIn("after", self.column("modules", "then")[0] + self.text("#modules .head"))
 
+    def test_a_change_leads_to_what_it_was_and_back(self):
+        self.page("gpt", "--diff", self.sample("gpt_fused"))
+        self.until(lambda: "softmax.y #1" in "".join(self.column("change", "place")))
+        (key,) = self.script("""
+            return [...document.querySelectorAll("#change .row")].filter((row) =>
+              row.textContent.includes("layers.0.self_attn softmax.y #1"))
+              .map((row) => row.dataset.key);""")
+        self.click(f"#change .row[data-key='{key}'] [data-key=before]")
+        self.until(lambda: "removed: layers.0.self_attn softmax.y #1" in self.text("#details"))
+        self.click("#details p .link")
+        self.until(lambda: "Kept by 2 slots" in self.text("#details"))
+        self.click("#details .savers .link")
+        self.until(lambda: "In the second graph" in self.text("#details"))
+        self.assertIn("removed: layers.0.self_attn softmax #1", self.text("#details"))
+
     def test_a_file_that_is_dropped_is_compared(self):
         self.page("gpt")
         self.one("#change input[type=file]").send_keys(self.sample("gpt_fused"))

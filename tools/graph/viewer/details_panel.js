@@ -61,7 +61,7 @@ class Details {
     if (kind === "module") return this.module(id);
     if (kind === "change") {
       const entry = this.app.changeEntries.find((one) => one.id === id);
-      return entry && changeDetails(entry);
+      return entry && changeDetails(this.app, entry);
     }
     if (!Number.isInteger(row) || row < 0 || id === "") return null;
     if (kind === "storage" && this.graph.storages[row]) return this.storage(row);
