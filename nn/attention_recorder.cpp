@@ -3,8 +3,8 @@
 
 namespace tapehead::nn {
 
-void AttentionRecorder::record(const Tensor& weights) {
-  if (active()) innermost()->maps_.push_back({ModuleScope::path(), weights.detach()});
+void AttentionRecorder::record(const Tensor& weights, const Tensor& hidden) {
+  if (active()) innermost()->maps_.push_back({ModuleScope::path(), weights.detach(), hidden});
 }
 
 }  // namespace tapehead::nn

@@ -1,13 +1,13 @@
-// AttentionRecorder: the weights of every attention module that runs while it lives, for looking at
-// what the heads of a model attend to.
+// AttentionRecorder: the weights and the mask of every attention module that runs while it lives,
+// for looking at what the heads of a model attend to, and at what they may.
 //
 //     nn::AttentionRecorder recorder;
 //     model(tokens);
-//     for (const auto& [module, weights] : recorder.maps()) ...
+//     for (const auto& [module, weights, hidden] : recorder.maps()) ...
 //
-// Results stay what they are, but attention is composed while a recorder lives, also where the
-// fused path was chosen, and the weights stay in memory. Each thread has its own; of nested ones
-// the innermost records.
+// Results, and what the backward pass saves, stay what they are, on every path: the weights are
+// computed beside. They stay in memory. Each thread has its own recorder; of nested ones the
+// innermost records.
 #pragma once
 
 #include <tapehead/core/tape.h>
@@ -23,6 +23,8 @@ namespace tapehead::nn {
 struct AttentionMap {
   std::string module;  ///< its path: "layers.0.self_attn"
   Tensor weights;      ///< (N, heads, L, S), before dropout: rows sum to 1, or are 0; a constant
+  /// True where the mask hides a key: bool, broadcasts to the weights. Undefined: nothing hidden.
+  Tensor hidden = {};
 };
 
 class AttentionRecorder : public ThreadScope<AttentionRecorder> {
@@ -31,9 +33,10 @@ class AttentionRecorder : public ThreadScope<AttentionRecorder> {
   const std::vector<AttentionMap>& maps() const { return maps_; }
 
   /// For attention modules: whether a recorder lives on this thread, outside any gradient call
-  /// (what a checkpoint computes again was recorded before), and handing weights to it, if it does.
+  /// (what a checkpoint computes again was recorded before), and handing it weights and what their
+  /// mask hides, if it does.
   static bool active() { return innermost() != nullptr && !Tape::walking(); }
-  static void record(const Tensor& weights);
+  static void record(const Tensor& weights, const Tensor& hidden = {});
 
  private:
   std::vector<AttentionMap> maps_;

@@ -167,7 +167,8 @@ MultiHeadAttention::WithWeights MultiHeadAttention::attend(const Heads& heads,
   Tensor attended;
   if (AttentionRecorder::active()) {
     const Tape::Pause pause;
-    AttentionRecorder::record(attention_weights(heads.q, heads.k, options));
+    const Tensor weights = attention_weights(heads.q, heads.k, options);
+    AttentionRecorder::record(weights, options.mask.hidden(weights.shape()));
   }
   if (which) {
     Tensor weights = attention_weights(heads.q, heads.k, options);

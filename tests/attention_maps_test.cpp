@@ -56,6 +56,20 @@ TEST_CASE("attention maps as JSON: rows of queries a head, 6 decimals, null for 
         "\"tokens\": [\"a\", \"\\n\"]}\n");
 }
 
+TEST_CASE("what a mask hides is written as a grid: one that the heads share, or one for each") {
+  const Tensor weights = full({2, 2, 2, 3}, 0.5);
+  const auto hidden = [&](std::vector<bool> cells, const Shape& shape) {
+    const Maps maps = {{"m", weights, from_vector(std::move(cells), shape)}};
+    return json::parse(graph::attention_to_json(maps, {}, 1))["maps"][0]["hidden"].dump();
+  };
+  CHECK(hidden({false, true, true, false, false, true}, {2, 3}) == R"([[".xx","..x"]])");
+  CHECK(hidden({true, false, false, false, true, false}, {2, 1, 1, 3}) == R"([[".x.",".x."]])");
+  CHECK(hidden({true, false}, {1, 2, 1, 1}) == R"([["xxx","xxx"],["...","..."]])");
+  check_throws(ErrorKind::shape, {"(2, 4)"}, [&] {
+    hidden({false, true, true, false, false, true, false, true}, {2, 4});
+  });
+}
+
 TEST_CASE("one sequence of a batch is written, and what is none is an error") {
   const Maps maps = {{"", from_vector<float>({1, 0.5F}, {2, 1, 1, 1})}};
   CHECK(json::parse(graph::attention_to_json(maps, {}, 1))["maps"][0]["heads"][0][0][0] == 0.5);
@@ -109,6 +123,7 @@ TEST_CASE("tapehead maps writes what the model attends to in a text, as page or 
   CHECK(numbers["tokens"] == json({"a", "b", "\xc3\xa9", "\n"}));
   REQUIRE(numbers["maps"].size() == 2);
   CHECK(numbers["maps"][1]["module"] == "layers.1.self_attn");
+  CHECK(numbers["maps"][1]["hidden"].dump() == R"([[".xxx","..xx","...x","...."]])");
   model.eval();
   const Tape::Pause pause;
   const nn::AttentionRecorder recorder;

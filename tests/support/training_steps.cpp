@@ -18,6 +18,11 @@ Tensor run_block(const StepOptions& options, const char* name,
   return options.checkpointed ? nn::checkpoint(block, {x}) : block({x});
 }
 
+Tensor in_module(const char* name, const std::function<Tensor()>& f) {
+  const ModuleScope scope(name);
+  return f();
+}
+
 Tensor weighted_sum(const Tensor& y) {
   const Tensor weights = randn(y.shape(), y.dtype());
   return sum(y * weights);
@@ -115,6 +120,38 @@ Graph residual_step(const StepOptions& options) {
     branch = run_block(options, "part.ff", feed, x);
     x = x + std::move(branch);
     return weighted_sum(net.last(x));
+  });
+}
+
+Graph borders_step() {
+  const Tensor weight = parameter(zeros({16, 8})), bias = parameter(zeros({1, 8}));
+  return watch([&] {
+    Tape tape;
+    Tensor x = square(in_module("kept", [&] { return sigmoid(weight); }));
+    {
+      const Tensor read = in_module("read", [&] { return tanh(x); });
+      x = exp(x) + read;
+    }
+    x = in_module("views", [&] { return transpose(reshape(x, {2, 8, 8}), 0, 1); });
+    x = exp(reshape(x, {16, 8}));
+    const Tensor one = ones({16, 8});
+    x = exp(in_module("difference", [&] { return one - (x - one); }));
+    x = exp(in_module("shift", [&] { return x - one; }));
+    x = exp(in_module("bias", [&] { return exp(x) + bias; }));
+    x = x + in_module("branch", [&] { return mul(x, 2.0) + x; });
+    x = exp(in_module("fork", [&] { return x + exp(x); }));
+    x = x + in_module("row", [&] { return sum(x, {0}, true); });
+    const Tensor often = in_module("often", [&] { return tanh(x); });
+    const Tensor first = exp(often);
+    x = (x + often) * first;
+    in_module("unreached", [&] { return tanh(x); });
+    Tensor other;
+    const Tensor result = in_module("two", [&] {
+      other = exp(x);
+      return tanh(x);
+    });
+    x = result * other;
+    (void)tape.gradient(in_module("last", [&] { return sum(square(x)); }), {weight, bias});
   });
 }
 

@@ -30,6 +30,14 @@ Graph residual_step(const StepOptions& options = {});
 /// Forward and backward of cross attention in "attn", with a bias that wants a gradient or without.
 Graph biased_step(const nn::Mask& mask, bool with_bias, nn::AttentionPath path);
 
+/// Forward and backward of a chain of small modules, each with a border that what-if's checkpoint
+/// has a rule of its own for: a result that is "kept" after the module, or only "read" there, a
+/// "row" that broadcasts where it is read, and one that is read "often"; a gradient that passes
+/// through "views", a "shift", a "difference" and a "bias"; a "branch" beside what it reads, and a
+/// "fork" that reads it twice; a module that is "unreached" by the backward pass, one of "two"
+/// results, and the "last".
+Graph borders_step();
+
 /// The graph of what `step` does.
 Graph watch(const std::function<void()>& step);
 

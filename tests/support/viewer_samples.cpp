@@ -43,6 +43,18 @@ const std::vector<Question> questions = {
     {"residual", "checkpoint", "part.*"},
     {"residual", "checkpoint", "part.ff"},
     {"residual", "fuse", "*"},
+    {"borders", "checkpoint", "kept"},
+    {"borders", "checkpoint", "read"},
+    {"borders", "checkpoint", "views"},
+    {"borders", "checkpoint", "difference"},
+    {"borders", "checkpoint", "shift"},
+    {"borders", "checkpoint", "bias"},
+    {"borders", "checkpoint", "branch"},
+    {"borders", "checkpoint", "fork"},
+    {"borders", "checkpoint", "row"},
+    {"borders", "checkpoint", "often"},
+    {"borders", "checkpoint", "unreached"},
+    {"borders", "checkpoint", "last"},
     {"encoder", "checkpoint", "layer"},
     {"encoder", "checkpoint", "layer.self_attn"},
     {"encoder", "fuse", "layer"},
@@ -99,12 +111,14 @@ std::map<std::string, Graph> viewer_samples() {
   samples["padded"] = biased_step(nn::Mask::padding(std::vector<std::int64_t>(32, 5)), false,
                                   nn::AttentionPath::composed);
   samples["residual"] = residual_step(sizes);
+  samples["borders"] = borders_step();
   samples["encoder"] = encoder_step({.dropout = 0.25, .batch = 4, .time = 32});
   samples["encoder_norm_first"] = encoder_step({.norm_first = true, .batch = 16, .time = 16});
   samples["gpt"] = gpt_step(sizes);
   samples["gpt_fused"] = gpt_step(fused);
   samples["gpt_12"] = gpt_step(deep);
   samples["gpt_340"] = gpt_step(deepest);
+  samples["empty"] = Graph();
   samples["hostile"] = with_hostile_names(attention_step());
   samples["unwatched"] = samples["gpt"];
   samples["unwatched"].steps.clear();

@@ -9,6 +9,9 @@ Usage: browser_test.py --program TAPEHEAD --samples TAPEHEAD_VIEWER_SAMPLES [TES
 """
 
 import argparse
+import base64
+import csv
+import io
 import json
 import pathlib
 import subprocess
@@ -19,7 +22,9 @@ import unittest
 
 sys.dont_write_bytecode = True  # the sources stay as they are
 
-from viewer_page import SOURCE, Browser, PageTest, number  # after the line above
+from compare_tests import CompareTest  # after the line above
+from drawing_tests import DrawingTest
+from viewer_page import Browser, PageTest, number
 
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -64,6 +69,17 @@ class ViewerTest(PageTest):
         self.assertIn("4*B*T^2*h bytes each", self.text("#savers"))
         self.assertIn("(B, h, T, T)", self.text("#saved"))
         self.assertNotIn("B", self.text("[data-figure=operations]"))
+        for key in ("saved_activation_bytes", "peak_bytes", "parameter_bytes"):
+            formula = self.text(f"[data-figure={key}] .formula").lstrip("= ")
+            value = eval(formula.replace(",", "").replace("^", "**"), {"B": 8, "T": 24, "h": 3})
+            self.assertEqual(value, self.figure(key), formula)
+
+    def test_an_empty_tape_says_so(self):
+        self.page("empty")
+        self.assertEqual(self.figure("saved_activation_bytes"), 0)
+        self.assertIn("Nothing is saved.", self.text("#savers"))
+        self.assertIn("The tape is empty", self.text("#tape"))
+        self.until(lambda: "Nothing of what was tried" in self.text("#candidates"))
 
     # ---- tables ----
 
@@ -111,6 +127,26 @@ class ViewerTest(PageTest):
         self.until(lambda: "Click a module" in self.text("#details"))
         self.driver.back()
         self.until(lambda: f"storage {storage}" in self.text("#details"))
+
+    def test_what_the_filters_leave_is_copied(self):
+        self.page("gpt", state="query=softmax%5C.y")
+        rows = [row for row in self.report("graph", "saved", self.sample("gpt"))["rows"]
+                if row["slot"] == "y" and row["operation"] == "softmax"]
+        self.script("""Object.defineProperty(navigator, "clipboard",
+            { value: { writeText: async (text) => { window.copied = text; } } });""")
+        as_csv, as_json = self.all("#saved .line button")
+        as_json.click()
+        copied = json.loads(self.until(lambda: self.script("return window.copied")))
+        self.assertEqual([(row["bytes"], row["shape"]) for row in copied],
+                         [(row["retained"], row["shape"]) for row in rows])
+        as_csv.click()
+        self.until(lambda: self.script("return window.copied[0]") == "b")
+        table = list(csv.DictReader(io.StringIO(self.script("return window.copied"))))
+        self.assertEqual([row["savers"] for row in table],
+                         [" ".join(row["savers"]) for row in copied])
+        self.script("delete navigator.clipboard.writeText")
+        as_json.click()
+        self.until(lambda: self.all("textarea.copy-box"))
 
     def test_only_the_rows_in_sight_are_elements(self):
         self.page("gpt_12")
@@ -172,123 +208,6 @@ class ViewerTest(PageTest):
         self.press(Keys.ESCAPE)
         self.until(lambda: "range=" not in self.driver.current_url)
 
-    # ---- the tape ----
-
-    def test_the_tape_folds_and_draws_each_storage_once(self):
-        self.page("gpt")
-        folded = len(self.all("#tape .box:not(.mirror)"))
-        for path in ("layers", "layers.0", "layers.0.self_attn"):
-            self.click(f"#tape [data-key='module:{path}'][data-kind=module]")
-            self.until(lambda: self.all(f"#tape [data-key='module:{path}'][data-kind=open]"))
-        keys = [element.get_attribute("data-key") for element in self.all("#tape .storage")
-                if element.get_attribute("data-key")]
-        self.assertGreater(len(keys), 4)
-        self.assertEqual(len(keys), len(set(keys)))
-        self.assertIn("mask", self.text("#tape"))
-        self.click("#tape [data-key='module:layers'][data-kind=open]")
-        self.until(lambda: len(self.all("#tape .box:not(.mirror)")) == folded)
-
-    def test_a_tape_above_the_cap_says_how_much_is_left_out(self):
-        paths = ["layers", *(f"layers.{i}" for i in range(12)),
-                 *(f"layers.{i}.self_attn" for i in range(12))]
-        self.page("gpt_12", state="&".join(f"tape={path}" for path in paths))
-        self.assertRegex(self.text("#tape [role=status]"), r"^\d+ more rows not drawn")
-
-    # ---- what if ----
-
-    def test_answers_to_what_if_questions_are_the_library_s(self):
-        questions = json.loads((SOURCE / "tests/data/whatif.json").read_text())
-        opened = None
-        for question in questions:
-            with self.subTest(**{key: question[key] for key in ("sample", "kind", "pattern")}):
-                if opened != question["sample"]:
-                    opened = question["sample"]
-                    self.page(opened)
-                self.script("document.getElementById('change-kind').value = arguments[0]",
-                            question["kind"])
-                self.one("#change-pattern").send_keys(question["pattern"], Keys.ENTER)
-                self.until(lambda: self.all("#comparison"))
-                then = {key: then for key, (_, then) in self.compared().items()}
-                self.assertEqual({**then, **self.live_after(question)}, question["then"])
-                self.click(".chip button")
-                self.until(lambda: not self.all("#comparison"))
-
-    def live_after(self, question):
-        """Steps, and how much was live in each, as the page's simulator has it."""
-        return self.script("""
-            const graph = modules.graph.readGraph(document.getElementById("graph").textContent);
-            const { highest } = modules.replay.replay(modules.whatif.changed(graph, [arguments[0]]));
-            return { steps: highest.length,
-              live_sum: highest.reduce((sum, bytes, i) => sum + (i + 1) * bytes, 0) };""", question)
-
-    def test_a_tick_makes_a_checkpoint(self):
-        self.page("gpt_12")
-        self.click("#modules [data-key='module:layers.0-11'] input")
-        self.until(lambda: self.all("#comparison"))
-        command = self.text("#change code")
-        self.assertEqual(command, "tapehead graph whatif graph.json --checkpoint 'layers.*'")
-        answer = self.report("graph", "whatif", self.sample("gpt_12"), "--checkpoint", "layers.*")
-        self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
-                                           for key, figure in answer.items() if key != "matched"})
-        self.assertIn("checkpoint=layers.*", self.driver.current_url)
-        self.click("#modules [data-key='module:layers.0-11'] input")
-        self.until(lambda: not self.all("#comparison"))
-
-    def test_changes_follow_one_another_as_on_the_command_line(self):
-        state = "checkpoint=layers.1&fuse=layers.0&recompute=layers.0%20gelu.x"
-        self.page("gpt", state=state)
-        before = self.sample("gpt")
-        for kind, pattern in (("checkpoint", "layers.1"), ("fuse", "layers.0"),
-                              ("recompute", "layers.0 gelu.x")):
-            after = str(self.samples / f"then-{kind}.json")
-            self.run_program("graph", "whatif", before, f"--{kind}", pattern, "--graph", after)
-            before = after
-        answer = self.report("graph", "diff", self.sample("gpt"), before, codes=(1,))
-        figures = self.compared()
-        self.assertEqual(figures["peak_bytes"][1], answer["after"]["peak_bytes"])
-        self.assertEqual(figures["flops"][1], answer["after"]["flops"])
-        self.assertEqual(figures["saved_activation_bytes"][1],
-                         answer["after"]["saved_activation_bytes"])
-
-    def test_what_would_help_is_tried_and_offered(self):
-        self.page("gpt_12")
-        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
-        self.click("#candidates [data-change='fuse *']")
-        answer = self.report("graph", "whatif", self.sample("gpt_12"), "--fuse", "*")
-        self.until(lambda: self.all("#comparison"))
-        self.assertEqual(self.compared()["peak_bytes"][1], answer["peak_bytes"]["then"])
-        self.assertIn("What if: fused attention", self.text("#strip"))
-
-    def test_a_change_that_cannot_be_made_says_why(self):
-        self.page("gpt", state="checkpoint=nothing")
-        self.assertIn('no module matches "nothing"', self.text("#change .problem"))
-
-    # ---- two graphs ----
-
-    def test_two_graphs_are_compared_as_by_graph_diff(self):
-        self.page("gpt", "--diff", self.sample("gpt_fused"))
-        answer = self.report("graph", "diff", self.sample("gpt"), self.sample("gpt_fused"),
-                             codes=(1,))
-        figures = self.compared()
-        for key in ("saved_activation_bytes", "peak_bytes", "flops"):
-            self.assertEqual(figures[key], (answer["before"][key], answer["after"][key]), key)
-        entries = answer["slots"] + answer["nodes"]
-        kinds = [entry["kind"] for entry in entries]
-        title = ", ".join(f"{kinds.count(kind)} {kind}"
-                          for kind in ("removed", "added", "changed", "moved"))
-        self.assertIn(title, self.text("#change"))
-        places = self.column("change", "place")
-        self.assertEqual([place.split(" → ")[0] for place in places],
-                         [entry["place"] for entry in entries][:len(places)])
-        self.assertIn("after", self.column("modules", "then")[0] + self.text("#modules .head"))
-
-    def test_a_file_that_is_dropped_is_compared(self):
-        self.page("gpt")
-        self.one("#change input[type=file]").send_keys(self.sample("gpt_fused"))
-        self.until(lambda: self.all("#comparison"))
-        self.one("#change input[type=file]").send_keys(str(SOURCE / "tests/data/whatif.json"))
-        self.until(lambda: "whatif.json cannot be compared" in self.text("#change .problem"))
-
     # ---- marks, safety, size ----
 
     def test_budgets_that_fail_and_findings_of_the_lint_are_marked(self):
@@ -299,14 +218,6 @@ class ViewerTest(PageTest):
         self.assertIn("1 budget met", marks)
         self.assertIn("lint: 1 finding", marks)
         self.assertIn("masked_fill", self.text("#findings"))
-
-    def test_attention_maps_stand_with_their_module(self):
-        maps = {"format": "tapehead-attention/1", "tokens": ["a", "b"], "maps": [
-            {"module": "layers.0.self_attn", "heads": [[[1, 0], [0.5, 0.5]], [[1, 0], [0, 1]]]}]}
-        file = self.samples / "maps.json"
-        file.write_text(json.dumps(maps))
-        self.page("gpt", "--attention", file, state="select=module:layers.0.self_attn")
-        self.assertEqual(len(self.all("#details .maps canvas")), 2)
 
     def test_hostile_names_are_text(self):
         self.page("hostile", "--title", "<img src=x onerror=document.title='broken'>")
@@ -331,6 +242,27 @@ class ViewerTest(PageTest):
             with self.subTest(state):
                 self.page("gpt", state=state)
                 self.assertIn("Live memory", self.text("#timeline"))
+
+    def test_it_prints_on_one_sheet(self):
+        for state in ("", "checkpoint=layers.*"):
+            with self.subTest(state):
+                self.page("gpt_12", state=state)
+                self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+                sheets = self.driver.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27,
+                                                                         "paperHeight": 11})
+                self.assertEqual(base64.b64decode(sheets["data"]).count(b"/Type /Page\n"), 1)
+
+    def test_a_window_that_grows_shows_more_columns(self):
+        size = {"width": 1280, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
+        self.assertEqual(self.all("#saved [data-key=formula]"), [])
+        narrow = self.one("#timeline-canvas").size["width"]
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "width": 2560})
+        try:
+            self.until(lambda: "4*B*T^2*h" in self.column("saved", "formula"))
+            self.assertGreater(self.one("#timeline-canvas").size["width"], narrow)
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
     def test_ten_thousand_operations_open_and_respond(self):
         started = time.monotonic()
@@ -357,13 +289,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         samples = pathlib.Path(folder)
         subprocess.run([arguments.samples, folder], check=True)
-        ViewerTest.program, ViewerTest.samples = arguments.program, samples
-        ViewerTest.browser = Browser(samples / "profile")
+        PageTest.program, PageTest.samples = arguments.program, samples
+        PageTest.browser = Browser(samples / "profile")
         try:
-            names = [f"ViewerTest.{name}" for name in arguments.tests]
+            names = [f"{case.__name__}.{name}" for name in arguments.tests
+                     for case in (ViewerTest, CompareTest, DrawingTest) if hasattr(case, name)]
             done = unittest.main(argv=["browser_test.py", *names], exit=False)
         finally:
-            ViewerTest.browser.driver.quit()
+            PageTest.browser.driver.quit()
     return 0 if done.result.wasSuccessful() else 1
 
 

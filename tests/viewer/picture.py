@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True  # the sources stay as they are
 
 from viewer_page import SOURCE, Browser  # after the line above
 
-WIDTH, HEIGHT = 1280, 1290
+WIDTH, HEIGHT = 1280, 1640
 
 
 def main():

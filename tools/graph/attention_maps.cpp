@@ -55,6 +55,26 @@ void append_heads(std::string& out, const Tensor& weights) {
   });
 }
 
+// What the mask hides from the sequence: (heads, queries, keys), one head when they share it.
+Tensor hidden_of(const nn::AttentionMap& map, std::int64_t sequence) {
+  const bool is_shared = map.hidden.rank() < 3 || map.hidden.size(-3) == 1;
+  const Tensor hidden = select(expand(map.hidden, map.weights.shape()), 0, sequence);
+  return is_shared ? narrow(hidden, 0, 0, 1) : hidden;
+}
+
+void append_hidden(std::string& out, const Tensor& hidden) {
+  const std::vector<bool> cells = hidden.to_vector<bool>();
+  const auto queries = static_cast<std::size_t>(hidden.size(1));
+  const auto keys = static_cast<std::size_t>(hidden.size(2));
+  append_list(out, static_cast<std::size_t>(hidden.size(0)), ",\n", [&](std::size_t h) {
+    append_list(out, queries, ",", [&](std::size_t i) {
+      out += '"';
+      for (std::size_t j = 0; j < keys; ++j) out += cells[(h * queries + i) * keys + j] ? 'x' : '.';
+      out += '"';
+    });
+  });
+}
+
 Tensor weights_of(const nn::AttentionMap& map, std::int64_t sequence) {
   if (map.weights.rank() != 4)
     throw ShapeError("attention_maps",
@@ -73,6 +93,10 @@ std::string attention_to_json(std::span<const nn::AttentionMap> maps,
   append_list(out, maps.size(), ",\n", [&](std::size_t i) {
     out += "{\"heads\": ";
     append_heads(out, weights_of(maps[i], sequence));
+    if (maps[i].hidden.defined()) {
+      out += ", \"hidden\": ";
+      append_hidden(out, hidden_of(maps[i], sequence));
+    }
     out += ", \"module\": ";
     append_string(out, maps[i].module);
     out += '}';

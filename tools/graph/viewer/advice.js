@@ -34,6 +34,16 @@ export function savers(model) {
   return [...groups.values()].sort((a, b) => b.bytes - a.bytes);
 }
 
+const verbs = {
+  checkpoint: "checkpoint",
+  fuse: "fused attention in",
+  recompute: "make again",
+};
+
+/** "checkpoint layers.*". */
+export const changeText = ({ kind, pattern }) =>
+  `${verbs[kind]} ${kind === "fuse" && pattern === "*" ? "all modules" : pattern}`;
+
 function modulePatterns(tree) {
   const found = new Map();
   const visit = (module) => {

@@ -1,5 +1,5 @@
 // Who keeps the most and why; what would bring it down; what the lint found.
-import { byWorth, candidates, findings, savers, tried } from "./advice.js";
+import { byWorth, candidates, changeText, findings, savers, tried } from "./advice.js";
 import { h, link, panel } from "./dom.js";
 import { formatBytes, formatChange, formatCount, formatShare, plural } from "./format.js";
 import { bytesInLetters } from "./sizes.js";
@@ -25,8 +25,8 @@ function saverRow(app, group) {
     h("td", { class: "right number" }, formatBytes(group.bytes)),
     h("td", { class: "share" }, bar(group.bytes, total),
       h("span", {}, formatShare(group.bytes, total))),
-    h("td", { class: "why" }, group.why, each && h("span", { class: "formula" },
-      ` ${each} bytes${many > 1 ? " each" : ""}`)));
+    h("td", { class: "why" }, group.why, each && [" ", h("span", { class: "formula" },
+      `${each} bytes${many > 1 ? " each" : ""}`)]));
 }
 
 function saversTable(app) {
@@ -36,6 +36,7 @@ function saversTable(app) {
     h("thead", {}, h("tr", {}, h("th", {}, "kept by"), h("th", { class: "right" }, "bytes saved"),
       h("th", {}, "share"), h("th", {}, "why: what the backward pass computes with it"))),
     h("tbody", {}, shown.map((group) => saverRow(app, group)),
+      all.length === 0 && h("tr", {}, h("td", { colspan: 4 }, "Nothing is saved.")),
       all.length > shown.length && h("tr", {}, h("td", {}, `${all.length - shown.length} more`),
         h("td", { class: "right number" }, formatBytes(rest)),
         h("td", { class: "share" }, bar(rest, app.model.summary.saved_activation_bytes),
@@ -43,19 +44,11 @@ function saversTable(app) {
         h("td", {}, "listed below"))));
 }
 
-const verbs = {
-  checkpoint: "checkpoint",
-  fuse: "fused attention in",
-  recompute: "make again",
-};
-
-/** "checkpoint layers.*". */
-export const changeText = ({ kind, pattern }) =>
-  `${verbs[kind]} ${kind === "fuse" && pattern === "*" ? "all modules" : pattern}`;
+const signedShare = (share) => `${share > 0 ? "+" : ""}${(100 * share).toFixed(0)} %`;
 
 function extraFlops(now, then) {
   if (then === now) return "none";
-  const share = now > 0 ? ` (${(100 * (then / now - 1)).toFixed(0)} %)` : "";
+  const share = now > 0 ? ` (${signedShare(then / now - 1)})` : "";
   return formatChange(then - now) + share;
 }
 
@@ -64,7 +57,7 @@ function changeRow(app, { change, now, then }) {
     then[key] === undefined ? "unknown" : `${formatCount(then[key])} `,
     then[key] !== undefined && h("span", { class: then[key] < now[key] ? "less"
       : then[key] > now[key] ? "more" : "" },
-    then[key] === now[key] ? "same" : `${(100 * (then[key] / now[key] - 1)).toFixed(0)} %`));
+    then[key] === now[key] ? "same" : signedShare(then[key] / now[key] - 1)));
   return h("tr", {},
     h("td", { class: "label" }, changeText(change)),
     changeOf("peak_bytes"), changeOf("saved_activation_bytes"),
@@ -83,8 +76,10 @@ function tryAll(app, body) {
     const change = waiting.shift();
     if (!change) {
       if (found.length === 0)
-        body.replaceChildren(h("tr", {}, h("td", { colspan: 5 }, "Nothing that was tried.")));
+        body.replaceChildren(h("tr", {}, h("td", { colspan: 5 },
+          "Nothing of what was tried.")));
       body.dataset.done = "yes";
+      app.foundBest(found[0] ?? null);
       return;
     }
     const result = tried(app.model, change);

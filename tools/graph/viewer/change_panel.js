@@ -1,6 +1,6 @@
 // What is compared with what: a what-if question, or a second graph.
-import { changeText } from "./advice_panel.js";
-import { h, panel } from "./dom.js";
+import { changeText } from "./advice.js";
+import { h, link, panel } from "./dom.js";
 import { diff } from "./diff.js";
 import { formatBytes, formatChange, formatCount } from "./format.js";
 import { Table } from "./table.js";
@@ -135,12 +135,16 @@ class ChangePanel {
 
 export const changePanel = (app) => new ChangePanel(app);
 
-/** What a change's entry tells in the details. */
-export function changeDetails(entry) {
+/** What a change's entry tells in the details, with the way to what it was. */
+export function changeDetails(app, entry) {
+  const { slot, idBefore } = entry;
+  const key = idBefore < 0 ? "" : slot ? app.keyOfSlot(idBefore) : `node:${idBefore}`;
   const line = (name, text) => [h("dt", {}, name), h("dd", {}, text || "-")];
   return [h("h3", {}, `${signs[entry.kind]} ${entry.kind}: ${entry.place}`),
     h("dl", { class: "facts" }, entry.to ? line("moved to", entry.to) : [],
       line("before", entry.before), line("after", entry.after),
       entry.slot ? line("bytes kept before", formatBytes(entry.bytesBefore)) : [],
-      entry.slot ? line("bytes kept after", formatBytes(entry.bytesAfter)) : [])];
+      entry.slot ? line("bytes kept after", formatBytes(entry.bytesAfter)) : []),
+    key && h("p", {}, link(`show ${slot ? "what was kept" : "the operation"}`, () =>
+      app.select(key)))];
 }

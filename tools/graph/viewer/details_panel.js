@@ -8,6 +8,7 @@ import { categories, describeAttribute } from "./graph.js";
 import { describe, formatBytes, formatCount, formatShare, place, plural, shapeText, words }
   from "./format.js";
 import { heatMaps } from "./heat_maps.js";
+import { maskOfNode } from "./mask_grid.js";
 import { stepText } from "./model.js";
 import { changeBox, patternsOf } from "./modules_panel.js";
 import { liveStorages } from "./replay.js";
@@ -60,7 +61,7 @@ class Details {
     if (kind === "module") return this.module(id);
     if (kind === "change") {
       const entry = this.app.changeEntries.find((one) => one.id === id);
-      return entry && changeDetails(entry);
+      return entry && changeDetails(this.app, entry);
     }
     if (!Number.isInteger(row) || row < 0 || id === "") return null;
     if (kind === "storage" && this.graph.storages[row]) return this.storage(row);
@@ -108,7 +109,7 @@ class Details {
         fact("asked for by", storage.operation || "unknown"), fact("id", `storage ${id}`)),
       kept ? this.keptBy(kept) : [h("h4", {}, "Not saved"), h("p", {}, this.model.why[id] ||
         "No slot keeps it.")],
-      this.views(values), this.life(id), this.lint(`storage:${id}`)];
+      this.maskIn(kept), this.views(values), this.life(id), this.lint(`storage:${id}`)];
   }
 
   packing(id) {
@@ -132,6 +133,13 @@ class Details {
       made && h("p", {}, "made by ", this.nodeLink(kept.value.producer)),
       canRun && h("p", {}, h("label", {}, changeBox(this.app, "recompute", labels,
         `make again: ${labels.join(", ")}`), " what if it were made again where it is read?"))];
+  }
+
+  // What the mask of an attention hides, where that is what is kept.
+  maskIn(kept) {
+    const names = new Set(["mask", "hidden"]);
+    const slot = kept?.slots.find((one) => names.has(this.graph.saved[one].slot));
+    return slot === undefined ? [] : maskOfNode(this.app, this.graph.saved[slot].node);
   }
 
   views(values) {
@@ -190,7 +198,20 @@ class Details {
       h("ul", { class: "savers" }, slots.map((slot) => h("li", {},
         link(`${slot.slot}: ${describe(graph.values[slot.value])}`, () =>
           this.app.select(this.app.keyOfSlot(graph.saved.indexOf(slot)))),
-        h("div", { class: "why" }, slot.reason)))), this.stepsOf(id)];
+        h("div", { class: "why" }, slot.reason)))), maskOfNode(this.app, id), this.stepsOf(id),
+      this.compared(id)];
+  }
+
+  // What the second graph makes of an operation and of what it saves.
+  compared(id) {
+    const { other, otherName, changeEntries } = this.app;
+    if (!other) return [];
+    const found = changeEntries.filter(({ slot, idBefore }) => idBefore >= 0 &&
+      (slot ? this.graph.saved[idBefore].node : idBefore) === id);
+    return [h("h4", {}, otherName === "then" ? "With the change" : "In the second graph"),
+      found.length === 0 ? h("p", {}, "It is as here.") : h("ul", {}, found.map((entry) =>
+        h("li", {}, link(`${entry.kind}: ${entry.place}`, () =>
+          this.app.select(`change:${entry.id}`)), h("div", { class: "why" }, entry.after))))];
   }
 
   stepsOf(id) {
@@ -211,14 +232,15 @@ class Details {
     const kept = model.kept.filter((row) => !row.anyway && row.modules.some(inside))
       .sort((a, b) => b.bytes - a.bytes);
     const patterns = patternsOf(this.graph, found.paths);
-    return [h("h3", {}, path || "outside modules"),
+    return [h("h3", {}, path || "(root)"),
       facts(fact("operations", formatCount(found.operations)),
         fact("saved activations", `${formatBytes(found.activations)}, ` +
           `${formatShare(found.activations, total)} of all`),
         found.shared > 0 && fact("shared with others", formatBytes(found.shared)),
         found.others > 0 && fact("parameters, inputs", `${formatBytes(found.others)} kept too`),
         fact("flops", formatCount(found.flops)),
-        found.highest > 0 && fact("live at most", formatBytes(found.highest))),
+        found.highest > 0 && fact("live at most", formatBytes(found.highest)),
+        found.highest > 0 && fact("transient at most", formatBytes(found.transient))),
       path && h("p", {}, h("label", {}, changeBox(this.app, "checkpoint", patterns,
         `checkpoint ${path}`), ` what if ${patterns.length === 1 ? patterns[0] : path} were a ` +
         "checkpoint?")),

@@ -2,6 +2,7 @@
 // diff.cpp.
 import { describeAttribute, slotLabel } from "./graph.js";
 import { describe, formatCount, place } from "./format.js";
+import { append } from "./lists.js";
 
 const keyOf = (...parts) => JSON.stringify(parts);
 
@@ -61,7 +62,7 @@ class Gone {
   constructor() { this.entries = new Map(); }
   add({ like, bytes }, entry) {
     const key = keyOf(like, bytes);
-    if (like) this.entries.set(key, [...(this.entries.get(key) ?? []), entry]);
+    if (like) append(this.entries, key, entry);
   }
   take({ like, bytes }) { return like ? this.entries.get(keyOf(like, bytes))?.shift() : undefined; }
 }
@@ -86,6 +87,12 @@ function compare(a, b) {
       idBefore: -1, ...after });
   }
   return entries;
+}
+
+/** For each node of B the node of A that it is compared with, or -1. */
+export function alike(a, b) {
+  const ids = new Map(occurrences(a).map(({ key, number }, id) => [keyOf(key, number), id]));
+  return occurrences(b).map(({ key, number }) => ids.get(keyOf(key, number)) ?? -1);
 }
 
 /**

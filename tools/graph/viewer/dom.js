@@ -22,6 +22,14 @@ export const svg = (tag, attributes = {}, ...children) =>
 export const link = (text, onClick, attributes = {}) =>
   h("button", { type: "button", class: "link", ...attributes, on: { click: onClick } }, text);
 
+/** A listener that acts on Enter and on space. */
+export const onEnter = (act) => (event) => {
+  if (event.key !== "Enter" && event.key !== " ") return;
+  event.preventDefault();
+  event.stopPropagation();
+  act();
+};
+
 /** A panel with a title, a sentence that says how to read it, and a body. */
 export function panel(id, title, about, ...body) {
   return h("section", { id, class: "panel", "aria-labelledby": `${id}-title` },

@@ -1,7 +1,10 @@
 // The header's numbers, the three words, and what is wrong.
+import { changeText, savers } from "./advice.js";
 import { h, link } from "./dom.js";
-import { formatChange, formatCount, formatUnits, plural } from "./format.js";
+import { formatBytes, formatChange, formatCount, formatShare, formatUnits, plural }
+  from "./format.js";
 import { isRounded, stepText } from "./model.js";
+import { liveStorages } from "./replay.js";
 import { sumInLetters } from "./sizes.js";
 
 const theWords = [
@@ -13,7 +16,8 @@ const theWords = [
 function figure(app, name, key, { unit = true, large = false, notes = [] } = {}) {
   const now = app.model.summary[key], then = app.other?.summary[key];
   if (now === undefined)
-    return h("div", { class: "figure", "data-figure": key }, h("dt", {}, name),
+    return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
+      h("dt", {}, name),
       h("dd", { class: "value" }, "unknown"), h("dd", {}, "no ledger watched this step"));
   const change = then === undefined ? null : h("dd", { class: "then", "data-then": then },
     `${app.otherName}: ${formatCount(then)}`, unit ? ` (${formatUnits(then)}), ` : ", ",
@@ -30,19 +34,39 @@ function savedNotes(app) {
   const { model, letters } = app;
   const { saved_activation_bytes: activations, saved_bytes: all } = model.summary;
   const own = model.kept.filter((row) => !row.anyway);
-  const formula = sumInLetters(own, letters);
   return [`${plural(own.length, "tensor")} in memory of ${own.length === 1 ? "its" : "their"} own`,
     all > activations && `not counted: ${formatCount(all - activations)} bytes of parameters and ` +
       "inputs, which are kept too but exist anyway",
-    formula && h("span", { class: "formula" }, `= ${formula}`)];
+    inLetters(own, letters)];
+}
+
+// Bytes written in the letters for sizes.
+function inLetters(rows, letters) {
+  const formula = sumInLetters(rows, letters);
+  return formula && h("span", { class: "formula" }, `= ${formula}`);
+}
+
+// Storages, each with a value that fills it, where the graph has one.
+function fillings(graph, ids) {
+  const values = new Map();
+  for (const value of graph.values)
+    if (!values.has(value.storage) || value.offset === 0) values.set(value.storage, value);
+  return ids.map((id) => ({ value: values.get(id), bytes: graph.storages[id].bytes }));
 }
 
 function peakNotes(app) {
-  const { summary, graph } = app.model;
+  const { summary, graph, line } = app.model;
   if (summary.peak_step === undefined) return [];
+  const live = [...fillings(graph, liveStorages(graph, line.peakEvents)),
+    { bytes: line.unwatched }].filter(({ bytes }) => bytes > 0);
   return [link(`at ${stepText(graph, summary.peak_step)}`,
     () => app.select(`step:${summary.peak_step}`), { id: "peak-link" }),
-    "parameters and all else included"];
+    "parameters and all else included", inLetters(live, app.letters)];
+}
+
+function parameterNotes({ model: { graph }, letters }) {
+  const ids = graph.storages.flatMap(({ category }, id) => (category === "parameter" ? [id] : []));
+  return [inLetters(fillings(graph, ids), letters)];
 }
 
 function badge(kind, text, onClick) {
@@ -69,25 +93,47 @@ function badges(app) {
   return list;
 }
 
+// The answer for those who read one line: who keeps the most, why, and what would help the most.
+function inShort(app) {
+  const [most] = savers(app.model), total = app.model.summary.saved_activation_bytes;
+  if (!most) return [];
+  const times = most.rows.length > 1 ? ` × ${formatCount(most.rows.length)}` : "";
+  const line = [h("strong", {}, "In short: "), "the most is kept by ",
+    link(most.label, () => app.select(most.rows[0].key)), `${times}, ${formatBytes(most.bytes)} ` +
+    `bytes, ${formatShare(most.bytes, total)}, for ${most.why}.`];
+  if (!app.best) return line;
+  const { change, now, then } = app.best;
+  const key = then.peak_bytes < now.peak_bytes ? "peak_bytes" : "saved_activation_bytes";
+  const extra = then.flops - now.flops;
+  return [...line, " Of what was tried, ", link(changeText(change), () => app.state.set({
+    changes: [...app.state.value.changes, change] })),
+  ` brings the ${key === "peak_bytes" ? "peak" : "saved bytes"} down the most, from ` +
+    `${formatCount(now[key])} to `, h("span", { class: "less" }, formatCount(then[key])),
+  `, for ${extra > 0 ? `${formatCount(extra)} flops more` : "no more flops"}.`];
+}
+
 export function figuresPanel(app) {
   const figures = h("dl", { class: "figures" }), marks = h("p", { class: "badges" });
+  const short = h("p", { id: "in-short" });
   const legend = h("p", { class: "words" }, "Three words, never mixed: ",
     theWords.map(([word, meaning], i) =>
       [i > 0 ? ", " : "", h("strong", {}, word), ` = ${meaning}`]),
     ". Bytes are counted by distinct memory: what several operations keep counts once.");
   const element = h("section", { id: "figures", class: "panel", "aria-label": "Figures" },
-    figures, marks, legend);
-  return { element, uses: [], update() {
+    figures, short, marks, legend);
+  const showBest = () => short.replaceChildren(...inShort(app));
+  return { element, uses: [], showBest, update() {
     figures.replaceChildren(
       figure(app, "Saved activations", "saved_activation_bytes",
         { large: true, notes: savedNotes(app) }),
       figure(app, "Peak of live memory", "peak_bytes", { large: true, notes: peakNotes(app) }),
-      figure(app, "Parameters", "parameter_bytes"),
+      figure(app, "Parameters", "parameter_bytes", { notes: parameterNotes(app) }),
       figure(app, "Gradients", "gradient_bytes"),
       figure(app, "Optimizer state", "optimizer_state_bytes"),
       figure(app, "Operations recorded", "operations", { unit: false,
         notes: ["forward pass; recomputed ones are not counted"] }),
       figure(app, "Flops of matrix products", "flops", { unit: false, notes: ["forward pass"] }));
+    showBest();
     marks.replaceChildren(...badges(app));
     marks.hidden = marks.childElementCount === 0;
   } };

@@ -50,5 +50,9 @@ export const describe = (value) => `${value.dtype} ${shapeText(value.shape)}`;
 export const straight = (text) => text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
   (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
+/** The text, cut to so many characters. */
+export const clip = (text, characters) =>
+  (text.length <= characters ? text : `${text.slice(0, characters - 1)}…`);
+
 /** "optimizer state" of the category "optimizer_state". */
 export const words = (name) => name.replaceAll("_", " ");

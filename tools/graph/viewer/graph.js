@@ -130,6 +130,9 @@ export function reasons(graph) {
   return why.map((list, id) => (list.length > 0 ? list.join("; ") : made[id]));
 }
 
+/** The value of a node's attribute; undefined where it has none of that name. */
+export const attribute = (node, name) => node.attributes.find((one) => one.name === name)?.value;
+
 /** "dim -1", "value \"-inf\"": the name and the value as JSON. */
 export function describeAttribute({ name, type, value }) {
   if (type === "float" && typeof value === "number" && Number.isInteger(value) &&

@@ -1,6 +1,8 @@
-// Attention weights that were recorded beside the graph: a small map for each head.
+// Attention weights that were recorded beside the graph: a small map for each head, and the mask.
 import { h } from "./dom.js";
 import { straight } from "./format.js";
+import { masksOfMap } from "./mask.js";
+import { maskGrid } from "./mask_grid.js";
 
 const most = 128;  // pixels a side: larger maps show the largest weight of each field
 
@@ -8,10 +10,13 @@ const ramps = {
   light: [[255, 255, 255], [188, 214, 236], [94, 153, 208], [32, 88, 160], [10, 30, 84]],
   dark: [[29, 32, 36], [38, 70, 110], [40, 125, 160], [110, 190, 150], [250, 240, 150]],
 };
+const noNumber = [220, 0, 160];
+
+const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 
 // The root spreads small weights.
 function rgb(weight, ramp) {
-  if (weight === null) return [220, 0, 160];  // not a number
+  if (weight === null) return noNumber;
   const at = Math.sqrt(Math.min(Math.max(weight, 0), 1)) * (ramp.length - 1);
   const low = Math.min(Math.floor(at), ramp.length - 2);
   return ramp[low].map((c, i) => Math.round(c + (ramp[low + 1][i] - c) * (at - low)));
@@ -33,7 +38,7 @@ function paint(canvas, head) {
   canvas.width = Math.max(1, Math.min(columns, most));
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  const ramp = matchMedia("(prefers-color-scheme: dark)").matches ? ramps.dark : ramps.light;
+  const ramp = isDark() ? ramps.dark : ramps.light;
   const part = (k, count, all) => [Math.floor(k * all / count), Math.floor((k + 1) * all / count)];
   for (let i = 0; i < canvas.height && rows > 0; ++i)
     for (let j = 0; j < canvas.width && columns > 0; ++j) {
@@ -43,15 +48,30 @@ function paint(canvas, head) {
   context.putImageData(image, 0, 0);
 }
 
-/** Maps of the modules at `path` and below; an empty list where none was recorded. */
-export function heatMaps(attention, path) {
-  const maps = (attention?.maps ?? []).filter(({ module }) =>
-    path === "" || module === path || module.startsWith(`${path}.`));
-  return maps.map(({ module, heads }) => h("div", { class: "maps" },
-    h("h4", {}, `Attention weights of ${straight(module)}: a row is a query, a column a key`),
+// The colours from weight 0 to weight 1.
+function scale() {
+  const canvas = h("canvas", { class: "scale", width: 64, height: 1, "aria-hidden": "true" });
+  const context = canvas.getContext("2d"), image = context.createImageData(64, 1);
+  const ramp = isDark() ? ramps.dark : ramps.light;
+  for (let i = 0; i < 64; ++i) image.data.set([...rgb(i / 63, ramp), 255], 4 * i);
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+const hasNoNumber = (heads) => heads.some((head) => head.some((row) => row.includes(null)));
+
+function mapsOfModule({ module, heads, ...map }) {
+  return h("div", { class: "maps" },
+    h("h4", {}, `Attention weights of ${straight(module)}`),
+    h("p", { class: "legend" }, "a row is a query, a column a key; weights 0 ", scale(), " 1",
+      hasNoNumber(heads) && ", pink: not a number"),
     h("div", { class: "heads" }, heads.map((head, k) => {
       const canvas = h("canvas", { role: "img", "aria-label": `head ${k} of ${module}` });
       paint(canvas, head);
       return h("figure", {}, canvas, h("figcaption", {}, `head ${k}`));
-    }))));
+    })), masksOfMap(map).map((mask) => [h("h4", {}, "Its mask"), maskGrid(mask)]));
 }
+
+/** Maps of the modules at `path` and below; an empty list where none was recorded. */
+export const heatMaps = (attention, path) => (attention?.maps ?? []).filter(({ module }) =>
+  path === "" || module === path || module.startsWith(`${path}.`)).map(mapsOfModule);

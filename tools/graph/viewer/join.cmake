@@ -5,10 +5,11 @@
 # imports come first. No other tool is needed to build.
 
 set(viewer_dir ${CMAKE_CURRENT_LIST_DIR})
-set(viewer_scripts format graph replay module_tree script regions attention_chain whatif_gradients
-  whatif_checkpoint whatif_fuse whatif_recompute whatif diff sizes dom state model table colours
-  advice figures_panel advice_panel change_panel modules_panel timeline_strips timeline_drawing
-  timeline_panel saved_panel tape_layout tape_panel heat_maps details_panel keyboard main)
+set(viewer_scripts format lists graph replay module_tree script regions attention_chain
+  whatif_gradients whatif_checkpoint whatif_fuse whatif_recompute whatif diff sizes dom state model
+  table colours advice figures_panel advice_panel change_panel modules_panel timeline_strips
+  timeline_drawing timeline_panel saved_panel tape_layout tape_colours tape_changes tape_saved
+  tape_drawing tape_panel mask mask_grid heat_maps details_panel keyboard main)
 
 function(tapehead_read name out)
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
@@ -20,7 +21,7 @@ endfunction()
 # One module as a function.
 function(tapehead_script name out)
   tapehead_read(${name}.js text)
-  string(REGEX MATCHALL "\nexport (const|function|class) [A-Za-z_]+" exports "\n${text}")
+  string(REGEX MATCHALL "\nexport (const|class|(async )?function) [A-Za-z_]+" exports "\n${text}")
   set(names "")
   foreach(export ${exports})
     string(REGEX REPLACE "^.* " "" export "${export}")

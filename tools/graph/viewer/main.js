@@ -1,5 +1,6 @@
 // Reads the data of the page and puts the panels together.
-import { advicePanel, changeText } from "./advice_panel.js";
+import { changeText } from "./advice.js";
+import { advicePanel } from "./advice_panel.js";
 import { changePanel } from "./change_panel.js";
 import { detailsPanel } from "./details_panel.js";
 import { h, link } from "./dom.js";
@@ -32,12 +33,11 @@ class App {
     const second = data("other");
     this.second = second ? makeModel(readGraph(second)) : null;
     this.problem = "";
+    this.best = null;  // of the changes that were tried
     this.changeEntries = [];
     this.shown = new Map();
     this.unread = new Set(this.about.findings.filter(({ rule }) => rule === "unread")
       .map(({ slot }) => this.keyOfSlot(slot)));
-    this.backwardNodes = new Set(this.model.graph.steps.filter(({ phase }) => phase === "backward")
-      .map(({ node }) => node));
     this.state = new State({ sizes: sizesText(this.about.sizes) }, () => this.update());
     this.compare();
   }
@@ -50,10 +50,16 @@ class App {
     const details = elements.pop();
     body.replaceChildren(this.header(), h("main", {}, elements), details);
     listenToKeys(this);
-    // Drawings take their colours when they are drawn.
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    // Drawings take their colours and their widths when they are drawn.
+    const drawAgain = () => {
       this.shown.clear();
       this.update();
+    };
+    let waiting = 0;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
+    addEventListener("resize", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(drawAgain, 100);
     });
     this.listenToFiles();
     this.update();
@@ -130,6 +136,12 @@ class App {
   }
 
   // ---- what panels ask ----
+
+  /** Takes the best of the changes that were tried, or null. */
+  foundBest(best) {
+    this.best = best;
+    for (const panel of this.panels) panel.showBest?.();
+  }
 
   select(key) { this.state.set({ select: key }); }
 

@@ -95,6 +95,8 @@ export function makeModel(graph) {
     lives: lifetimes(graph), why: reasons(graph) };
   model.tree = moduleTree(graph, model.keepers, model.line);
   model.byPath = modulesByPath(model.tree);
+  model.backwardNodes = new Set(graph.steps.filter(({ phase }) => phase === "backward")
+    .map(({ node }) => node));
   model.slotsOfNode = graph.nodes.map(() => []);
   for (const slot of graph.saved) model.slotsOfNode[slot.node].push(slot);
   model.kept = keptRows(model);

@@ -14,8 +14,8 @@ export function splitPath(path) {
 
 function newModule(name, path, parent) {
   return { name, path, paths: [path], repeats: 1, operations: 0, activations: 0, others: 0,
-    shared: 0, flops: 0, highest: 0, nodes: [], children: [], byName: new Map(), parent,
-    depth: parent ? parent.depth + 1 : 0 };
+    shared: 0, flops: 0, highest: 0, transient: 0, nodes: [], children: [], byName: new Map(),
+    parent, depth: parent ? parent.depth + 1 : 0 };
 }
 
 class Builder {
@@ -77,8 +77,10 @@ class Builder {
   addHighest(line) {
     this.graph.steps.forEach((step, i) => {
       if (step.phase !== "forward" && step.phase !== "backward") return;
-      for (let module = this.find(step.module); module; module = module.parent)
+      for (let module = this.find(step.module); module; module = module.parent) {
         module.highest = Math.max(module.highest, line.highest[i]);
+        module.transient = Math.max(module.transient, line.transient[i]);
+      }
     });
   }
 }
@@ -101,8 +103,9 @@ function addUp(module) {
 
 /**
  * The tree: sums are over everything below, but for `shared`, the bytes of activations that the
- * module keeps together with others outside it (they count further up), and `highest`, the most
- * bytes live in any of its forward and backward steps. `line` is what replay() gave.
+ * module keeps together with others outside it (they count further up), and `highest` and
+ * `transient`, the most bytes live in any of its forward and backward steps, of all and of the
+ * category transient alone. `line` is what replay() gave.
  */
 export function moduleTree(graph, keepers, line) {
   const builder = new Builder(graph);
@@ -134,11 +137,12 @@ function follows(first, next, distance) {
 // One module for several that are alike; what stands below it is of all of them, too.
 function merge(run) {
   const first = run[0];
+  const most = (field) => Math.max(...run.map((module) => module[field]));
   const sum = (field) => run.reduce((total, module) => total + module[field], 0);
   return { ...first, paths: run.flatMap((module) => module.paths),
     operations: sum("operations"), activations: sum("activations"), others: sum("others"),
     shared: sum("shared"), flops: sum("flops"),
-    highest: Math.max(...run.map((module) => module.highest)),
+    highest: most("highest"), transient: most("transient"),
     nodes: run.flatMap((module) => module.nodes),
     children: first.children.map((_, i) => merge(run.map((module) => module.children[i]))) };
 }

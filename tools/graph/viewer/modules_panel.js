@@ -46,7 +46,7 @@ function operationRow(model, nodes, depth) {
   const { graph, keepers } = model;
   const row = { kind: "node", key: `node:${nodes[0]}`, depth, operations: nodes.length,
     name: graph.nodes[nodes[0]].operation, repeats: nodes.length, activations: 0, shared: 0,
-    others: 0, highest: 0 };
+    others: 0, highest: 0, transient: 0 };
   for (const node of nodes) {
     const storages = new Set(model.slotsOfNode[node].filter((slot) => slot.packing < 0)
       .map((slot) => graph.values[slot.value].storage));
@@ -81,7 +81,7 @@ class Rows {
 
   outside(tree) {
     const left = (sum) => tree.children.reduce((rest, child) => rest - child[sum], tree[sum]);
-    const own = { ...tree, kind: "module", name: "(outside modules)", path: "", children: [],
+    const own = { ...tree, kind: "module", name: "(root)", path: "", children: [],
       operations: left("operations"), activations: left("activations"), others: left("others"),
       flops: left("flops") };
     if (own.operations + own.activations + own.others === 0) return;
@@ -128,6 +128,8 @@ function orderOf(order) {
   return (a, b) => sign * (key === "name" ? a.path.localeCompare(b.path, "en") : a[key] - b[key]);
 }
 
+const wide = 960;  // pixels from which on there is room for every column
+
 // ---- the panel ---------------------------------------------------------------------------------
 
 class ModulesPanel {
@@ -141,7 +143,8 @@ class ModulesPanel {
     this.element = panel("modules", "Modules", "A row counts the module and all below it; what " +
       "several modules keep counts in the module that encloses them, and is \"shared\" below " +
       "it. Modules that are alike but for their number stand as one row with the sum; \"live at " +
-      "most\" is the most memory that was live while one of them ran, forward or backward.",
+      "most\" is the most memory that was live while one of them ran, forward or backward, and " +
+      "\"transient at most\" the same for memory that comes and goes.",
     this.table.element);
   }
 
@@ -177,12 +180,14 @@ class ModulesPanel {
     const right = (key, title, width, cell, sortable = true) =>
       ({ key, title, width, cell, right: true, sortable });
     const bytes = (sum) => (row) => byteLines(row[sum]);
+    const most = (field) => (row) => (row.kind === "node" || row.highest === 0 ? ""
+      : byteLines(row[field]));
     const list = [
-      { key: "name", title: "module", width: "minmax(140px, 1.8fr)", sortable: true,
+      { key: "name", title: "module", width: "minmax(132px, 1.8fr)", sortable: true,
         cell: (row) => this.nameCell(row) },
       right("operations", "ops", "42px", (row) => formatCount(row.operations)),
       right("activations", "saved activations", "minmax(104px, 0.7fr)", bytes("activations")),
-      { key: "share", title: "share", width: "90px", cell: (row) => h("span", { class: "share" },
+      { key: "share", title: "share", width: "98px", cell: (row) => h("span", { class: "share" },
         bar(row.activations, total), h("span", {}, formatShare(row.activations, total))) }];
     if (app.other) list.push(
       right("then", app.otherName, "minmax(104px, 0.7fr)", (row) => (row.kind === "node" ? ""
@@ -191,8 +196,9 @@ class ModulesPanel {
     else list.push(
       right("shared", "shared", "minmax(92px, 0.7fr)", bytes("shared")),
       right("others", "parameters, inputs", "minmax(96px, 0.7fr)", bytes("others")),
-      right("highest", "live at most", "minmax(104px, 0.7fr)", (row) => (row.kind === "node" ||
-        row.highest === 0 ? "" : byteLines(row.highest))));
+      ...(this.element.clientWidth < wide ? []
+        : [right("transient", "transient at most", "minmax(104px, 0.7fr)", most("transient"))]),
+      right("highest", "live at most", "minmax(104px, 0.7fr)", most("highest")));
     list.push({ key: "checkpoint", title: "checkpoint", width: "74px", cell: (row) =>
       (row.kind === "node" || row.path === "" ? "" : changeBox(app, "checkpoint",
         patternsOf(app.model.graph, row.paths), `checkpoint ${row.path}`)) });
@@ -213,8 +219,8 @@ class ModulesPanel {
     for (const [path, module] of this.others)
       if (path !== "" && !known.has(path) && known.has(module.parent?.path))
         list.push({ ...module, kind: "module", key: `module:${path}`, name: path, depth: 0,
-          operations: 0, activations: 0, shared: 0, others: 0, highest: 0, mark: "added",
-          canOpen: false, paths: [path], path: "" });
+          operations: 0, activations: 0, shared: 0, others: 0, highest: 0, transient: 0,
+          mark: "added", canOpen: false, paths: [path], path: "" });
     return [...rows, ...list];
   }
 

@@ -3,6 +3,8 @@ import { categories } from "./graph.js";
 
 const categoryIndex = new Map(categories.map((name, i) => [name, i]));
 
+const transientIndex = categoryIndex.get("transient");
+
 export const indexOfCategory = (storage) => categoryIndex.get(storage.category);
 
 function liveAtFirst(graph) {
@@ -17,6 +19,7 @@ function liveAtFirst(graph) {
  *   after       by step, bytes of each category at its end
  *   highest     by step, the most that was live within it, unwatched bytes too
  *   atHighest   by step, bytes of each category at that moment
+ *   transient   by step, the most bytes of the category transient that were live within it
  *   lastEvent   by step, how many events had happened by that moment
  *   peak, peakStep, peakEvents   the highest of all, the first step that reached it (-1: before
  *               any), and how many events had happened
@@ -32,12 +35,14 @@ export function replay(graph) {
   };
   live.forEach((is, id) => { if (is) add(graph.storages[id], 1); });
   const line = { unwatched: graph.liveBefore - total, after: [], highest: [], atHighest: [],
-    lastEvent: [], peak: graph.liveBefore, peakStep: -1, peakEvents: 0 };
+    transient: [], lastEvent: [], peak: graph.liveBefore, peakStep: -1, peakEvents: 0 };
   graph.steps.forEach((_, step) => {
     let highest = line.unwatched + total, at = now.slice(), until = next;
+    let transient = now[transientIndex];
     for (; next < graph.events.length && graph.events[next].step === step; ++next) {
       const event = graph.events[next];
       add(graph.storages[event.storage], event.birth ? 1 : -1);
+      transient = Math.max(transient, now[transientIndex]);
       if (line.unwatched + total <= highest) continue;
       highest = line.unwatched + total;
       at = now.slice();
@@ -48,6 +53,7 @@ export function replay(graph) {
     line.after.push(now.slice());
     line.highest.push(highest);
     line.atHighest.push(at);
+    line.transient.push(transient);
     line.lastEvent.push(until);
   });
   return line;

@@ -76,6 +76,8 @@ function csv(app, rows) {
     names.map((name) => csvCell(record[name])).join(","))].join("\n") + "\n";
 }
 
+const wide = 1100;  // pixels from which on the formulas have a column
+
 // ---- the panel ---------------------------------------------------------------------------------
 
 class SavedPanel {
@@ -92,8 +94,8 @@ class SavedPanel {
       return { name, box, element: h("label", {}, box, ` ${label}`) };
     });
     this.sum = h("p", { id: "saved-sum", class: "about number" });
-    this.table = new Table({ label: "Saved tensors", columns: this.columns(), key: (row) => row.key,
-      open: (row) => app.select(row.key), tallest: 11, height: 44,
+    this.table = new Table({ label: "Saved tensors", columns: this.columns(false),
+      key: (row) => row.key, open: (row) => app.select(row.key), tallest: 11, height: 44,
       empty: "no saved tensor is like that", sort: (key) => app.state.set({ sort: key }) });
     this.element = panel("saved", "Saved tensors", "One row for each piece of memory that the " +
       "backward pass keeps: which operations keep it, and which gradient reads it.",
@@ -108,13 +110,16 @@ class SavedPanel {
       copyText(text(chosenRows(this.app)), event.currentTarget) } }, label);
   }
 
-  columns() {
+  columns(isWide) {
     const { app } = this;
+    const formula = { key: "formula", title: "formula", width: "minmax(110px, 0.7fr)",
+      cell: (row) => h("span", { class: "formula" },
+        bytesInLetters(row.value, row.bytes, app.letters)) };
     return [
       { key: "savers", title: "kept by", width: "minmax(148px, 1.3fr)", sortable: true,
         cell: (row) => lines(row.savers[0].slice(row.modules[0].length).trim() +
           (row.slots.length > 1 ? ` and ${formatCount(row.slots.length - 1)} more` : ""),
-        row.modules[0] || "outside modules") },
+        row.modules[0] || "(root)") },
       { key: "made", title: "tensor", width: "minmax(98px, 0.8fr)", sortable: true,
         cell: (row) => (row.value.name ? lines(row.value.name, words(row.category))
           : lines(row.madeBy.operation, row.madeBy.module)) },
@@ -124,6 +129,7 @@ class SavedPanel {
       { key: "bytes", title: "bytes", width: "minmax(100px, 0.6fr)", right: true, sortable: true,
         cell: (row) => lines(formatCount(row.bytes), row.pins
           ? `shows ${formatCount(row.needed)}` : formatUnits(row.bytes)) },
+      ...(isWide && app.letters.length > 0 ? [formula] : []),
       { key: "why", title: "why", width: "minmax(140px, 1.8fr)", sortable: true,
         cell: (row) => h("div", { class: "two-lines" }, row.why) },
       { key: "freed", title: "freed", width: "66px", sortable: true, right: true,
@@ -151,7 +157,7 @@ class SavedPanel {
     this.sum.textContent = `${plural(rows.length, "tensor")} of ` +
       `${formatCount(app.model.kept.length)}: ${formatBytes(bytes)} bytes`;
     this.table.show(rows.map((row) => ({ ...row, mark: row.anyway ? "anyway" : "" })),
-      { order: sort, selected: select });
+      { columns: this.columns(this.element.clientWidth >= wide), order: sort, selected: select });
     if (select !== this.revealed && rows.some((row) => row.key === select)) {
       this.revealed = select;
       this.table.reveal(select);

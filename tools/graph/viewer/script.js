@@ -1,5 +1,6 @@
 // The steps of a graph, with the births and deaths in each, to be edited; for what-if questions.
 // The twin of script.h: the same edits give the same events in the same order.
+import { append } from "./lists.js";
 
 /** Where in a step of the original: at its start, at its end, or in what is inserted after it. */
 export const part = { start: 0, end: 1, after: 2 };
@@ -112,10 +113,4 @@ export class Script {
       this.events.push({ step: this.steps.length, storage, birth });
     this.steps.push(step);
   }
-}
-
-function append(map, key, value) {
-  const list = map.get(key);
-  if (list) list.push(value);
-  else map.set(key, [value]);
 }

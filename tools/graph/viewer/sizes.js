@@ -10,7 +10,7 @@ export function parseSizes(text) {
 
 // A size as a number times letters. Where several letters have the size all are named; a product, a
 // multiple or a quotient is taken only when it is the only one, for a guess would mislead.
-function factors(size, sizes) {
+function findFactors(size, sizes) {
   const same = sizes.filter((letter) => letter.size === size);
   if (same.length > 0) return { factor: 1, names: [same.map(({ name }) => name).join("|")] };
   const found = [];
@@ -25,6 +25,15 @@ function factors(size, sizes) {
   return found.length === 1 ? found[0] : { factor: size, names: [] };
 }
 
+const found = new WeakMap();  // by the list of letters: what sizes came to
+
+function factors(size, sizes) {
+  if (!found.has(sizes)) found.set(sizes, new Map());
+  const known = found.get(sizes);
+  if (!known.has(size)) known.set(size, findFactors(size, sizes));
+  return known.get(size);
+}
+
 const product = ({ factor, names }) =>
   [...(factor === 1 && names.length > 0 ? [] : [String(factor)]), ...names].join("*");
 
@@ -34,6 +43,7 @@ export const shapeInLetters = (shape, sizes) => (sizes.length === 0 ? ""
 
 // Bytes of a storage that the value fills, as a factor and letters; null when it does not.
 function monomial(value, bytes, sizes) {
+  if (!value) return null;
   const size = elementBytes(value.dtype);
   if (elements(value.shape) * size !== bytes) return null;
   const parts = value.shape.map((dim) => factors(dim, sizes));

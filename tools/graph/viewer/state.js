@@ -11,13 +11,15 @@ const defaults = {
   toggled: [],       // modules that are open or closed against the rule
   unfolded: [],      // runs of alike modules that are shown one by one
   tape: [],          // modules that are open on the tape
+  colour: "",        // what its colours tell
+  shown: [],         // what is drawn there when it is asked for: "inputs"
   range: [],         // of steps in the timeline; all when empty
   changes: [],       // what-if: {kind, pattern}
   sizes: "",         // "B=8 T=128"
 };
 
-const lists = ["only", "toggled", "unfolded", "tape"];
-const texts = ["select", "query", "sort", "modules", "sizes"];
+const lists = ["only", "toggled", "unfolded", "tape", "shown"];
+const texts = ["select", "query", "sort", "modules", "sizes", "colour"];
 
 function read(hash) {
   const parameters = new URLSearchParams(hash.replace(/^#/, ""));

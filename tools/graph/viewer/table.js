@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { formatCount, formatUnits } from "./format.js";
 
 const beyond = 6, printed = 24;
+const padding = 10;  // of a row, in pixels; the style sheet has it, too
 
 /** A cell of two lines. */
 export const lines = (first, second) => [h("div", {}, first), h("div", { class: "second" }, second)];
@@ -59,7 +60,9 @@ export class Table {
   }
 
   draw(count = 0) {
-    const { scrollTop, clientHeight } = this.view;
+    const { scrollTop, clientHeight, offsetWidth, clientWidth } = this.view;
+    // The head leaves out what the bar for scrolling takes.
+    this.head.style.paddingRight = `${padding + offsetWidth - clientWidth}px`;
     const first = count ? 0 : Math.max(0, Math.floor(scrollTop / this.height) - beyond);
     const inSight = Math.ceil((clientHeight || this.tallest * this.height) / this.height);
     const last = Math.min(this.rows.length, count || first + inSight + 2 * beyond);

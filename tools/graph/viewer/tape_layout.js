@@ -1,14 +1,16 @@
 // The tape as rows: operations and folded modules in the order in which they ran, the storages that
 // are saved beside what made them, and who reads what.
+import { place } from "./format.js";
+import { append } from "./lists.js";
 
 /** More rows than this are not drawn; the drawing says how many are left out. */
 export const mostRows = 240;
 
 class Layout {
-  constructor(model, open) {
-    this.model = model;
-    this.open = new Set(open);
-    // {kind: "node", "module" or "open", key, path, inside: open modules around it, name, nodes}
+  constructor(model, open, { added = new Map(), withInputs = false } = {}) {
+    Object.assign(this, { model, added, withInputs, open: new Set(open), above: [] });
+    // {kind: "node", "module", "open" or "added", key, path, inside: open modules around it, name,
+    // nodes, added: nodes of the other graph}
     this.rows = [];
     this.rowOfNode = [];
     this.left = 0;   // rows that are not drawn
@@ -26,35 +28,55 @@ class Layout {
   // Nodes come in runs of one module. A run of a module that is not open is one row; one that is
   // open begins with a row of its own.
   addRows() {
-    const { nodes } = this.model.graph;
-    let before = [];
-    nodes.forEach((node, id) => {
+    this.addNew(-1);
+    this.model.graph.nodes.forEach((node, id) => {
       if (node.recomputed) return;
-      const closed = this.closedAncestor(node.module);
-      const last = this.rows[this.rows.length - 1];
-      if (closed !== null && last?.path === closed && last.kind === "module") {
-        last.nodes.push(id);
-        this.rowOfNode[id] = this.rows.length - 1;
-        return;
-      }
-      const inside = this.openAncestors(node.module);
-      this.enter(inside, before);
-      before = inside;
-      this.rowOfNode[id] = this.rows.length;
-      const parent = inside[inside.length - 1] ?? "";
-      this.rows.push(closed === null
-        ? { kind: "node", key: `node:${id}`, path: null, inside, name: node.operation, nodes: [id] }
-        : { kind: "module", key: `module:${closed}`, path: closed, inside,
-          name: closed.slice(parent === "" ? 0 : parent.length + 1), nodes: [id] });
+      this.addNode(node, id);
+      this.addNew(id);
     });
   }
 
-  enter(inside, before) {
-    const same = inside.findIndex((path, i) => before[i] !== path);
-    if (same < 0) return;
+  addNode(node, id) {
+    const closed = this.closedAncestor(node.module);
+    const last = this.rows[this.rows.length - 1];
+    if (closed !== null && last?.path === closed && last.kind === "module") {
+      last.nodes.push(id);
+      this.rowOfNode[id] = this.rows.length - 1;
+      return;
+    }
+    const inside = this.enter(node.module), parent = inside[inside.length - 1] ?? "";
+    this.rowOfNode[id] = this.rows.length;
+    this.rows.push(closed === null
+      ? { kind: "node", key: `node:${id}`, path: null, inside, name: node.operation, nodes: [id],
+        added: [] }
+      : { kind: "module", key: `module:${closed}`, path: closed, inside, nodes: [id], added: [],
+        name: closed.slice(parent === "" ? 0 : parent.length + 1) });
+  }
+
+  // Operations of the other graph alone: counted in the row of a module that is not open, else rows
+  // of their own.
+  addNew(behind) {
+    for (const { node, id, key } of this.added.get(behind) ?? []) {
+      const closed = this.closedAncestor(node.module);
+      const home = closed === null ? undefined
+        : this.rows.findLast((row) => row.kind === "module" && row.path === closed);
+      if (home) home.added.push(id);
+      else this.rows.push({ kind: "added", key, path: null, inside: this.enter(node.module),
+        nodes: [], added: [id], name: this.model.byPath.has(node.module) && closed === null
+          ? node.operation : place(node.operation, node.module) });
+    }
+  }
+
+  // The open modules around a path, each of which has a row where it begins.
+  enter(module) {
+    const inside = this.openAncestors(module);
+    const same = inside.findIndex((path, i) => this.above[i] !== path);
+    this.above = inside;
+    if (same < 0) return inside;
     inside.slice(same).forEach((path, i) => this.rows.push({ kind: "open", key: `module:${path}`,
-      path, inside: inside.slice(0, same + i), nodes: [],
+      path, inside: inside.slice(0, same + i), nodes: [], added: [],
       name: path.slice(same + i === 0 ? 0 : inside[same + i - 1].length + 1) }));
+    return inside;
   }
 
   openAncestors(path) {
@@ -88,12 +110,12 @@ class Layout {
     return null;
   }
 
-  // Each activation once, in the row of what made it or of the first that keeps it.
+  // Each piece of memory once, in the row of what made it or of the first that keeps it.
   findStorages() {
     this.storages = [];
     const { graph } = this.model;
     for (const kept of this.model.kept) {
-      if (kept.anyway) continue;
+      if (kept.anyway && !this.withInputs) continue;
       const savers = [...new Set(kept.slots.map((slot) =>
         this.rowOfNode[graph.saved[slot].node]))].filter((row) => row < this.rows.length);
       const producer = kept.value.producer;
@@ -102,8 +124,7 @@ class Layout {
       const slots = new Map();
       for (const slot of kept.slots) {
         const row = this.rowOfNode[graph.saved[slot].node];
-        if (row < this.rows.length) slots.set(row, [...(slots.get(row) ?? []),
-          graph.saved[slot].slot]);
+        if (row < this.rows.length) append(slots, row, graph.saved[slot].slot);
       }
       this.storages.push({ kept, home, slots });
     }
@@ -140,4 +161,8 @@ class Layout {
   }
 }
 
-export const layoutTape = (model, open) => new Layout(model, open).build();
+/**
+ * `added`: operations that only another graph has, by the node that they stand behind
+ * (tape_changes.js); `withInputs`: whether parameters and inputs that are saved stand there, too.
+ */
+export const layoutTape = (model, open, options) => new Layout(model, open, options).build();

@@ -223,9 +223,10 @@ class Drawing {
     const life = kind === "storage" ? model.lives[Number(id)] : null, [from, to] = this.range;
     context.textAlign = "left";
     context.fillStyle = colour("quiet");
-    context.fillText(`steps ${formatCount(from)} to ${formatCount(to - 1)}` + (life
-      ? "; the bar: the life of what is selected, hatched where it was needed no more" : ""),
-    left, at + lifeHeight + 12);
+    context.fillText([`steps ${formatCount(from)} to ${formatCount(to - 1)}`,
+      to - from <= fewSteps && "each storage by itself, struck through where it is saved and " +
+        "needed no more", life && "the bar: the life of what is selected, hatched likewise"]
+      .filter(Boolean).join("; "), left, at + lifeHeight + 12);
     if (!life) return;
     context.save();
     context.beginPath();

@@ -1,0 +1,172 @@
+"""What-if questions and comparisons of two graphs on the page of the tape viewer."""
+
+import json
+import pathlib
+import subprocess
+
+from viewer_page import SOURCE, PageTest  # which looks for a browser first
+
+from selenium.webdriver.common.keys import Keys
+
+
+class CompareTest(PageTest):
+    # ---- what if ----
+
+    def test_answers_to_what_if_questions_are_the_library_s(self):
+        questions = json.loads((SOURCE / "tests/data/whatif.json").read_text())
+        opened = None
+        for question in questions:
+            with self.subTest(**{key: question[key] for key in ("sample", "kind", "pattern")}):
+                if opened != question["sample"]:
+                    opened = question["sample"]
+                    self.page(opened)
+                self.script("document.getElementById('change-kind').value = arguments[0]",
+                            question["kind"])
+                self.one("#change-pattern").send_keys(question["pattern"], Keys.ENTER)
+                self.until(lambda: self.all("#comparison"))
+                then = {key: then for key, (_, then) in self.compared().items()}
+                self.assertEqual({**then, **self.live_after(question)}, question["then"])
+                self.assertEqual(self.unlike(question), [])
+                self.click(".chip button")
+                self.until(lambda: not self.all("#comparison"))
+
+    def live_after(self, question):
+        """Steps, and how much was live in each, as the page's simulator has it."""
+        return self.script("""
+            const graph = modules.graph.readGraph(document.getElementById("graph").textContent);
+            const { highest } = modules.replay.replay(modules.whatif.changed(graph, [arguments[0]]));
+            return { steps: highest.length,
+              live_sum: highest.reduce((sum, bytes, i) => sum + (i + 1) * bytes, 0) };""", question)
+
+    def unlike(self, question):
+        """The lists of the graph after the change that are not, row by row, the library's."""
+        after = self.samples / "then.json"
+        self.run_program("graph", "whatif", self.sample(question["sample"]),
+                         f"--{question['kind']}", question["pattern"], "--graph", after)
+        return self.script("""
+            const [question, text] = arguments, { readGraph } = modules.graph;
+            const was = readGraph(document.getElementById("graph").textContent);
+            const is = modules.whatif.changed(was, [question]), library = readGraph(text);
+            const row = (fields) => Object.entries(fields).filter(([name]) => name !== "id").sort();
+            const written = (list) => JSON.stringify(Array.isArray(list) ? list.map(row) : list);
+            return Object.keys(library).filter((name) =>
+              written(is[name]) !== written(library[name]));""", question, after.read_text())
+
+    def test_without_a_ledger_a_checkpoint_is_that_of_the_library_too(self):
+        self.page("unwatched")
+        self.assertEqual(self.unlike({"sample": "unwatched", "kind": "checkpoint",
+                                      "pattern": "layers.*"}), [])
+
+    def test_a_tick_makes_a_checkpoint(self):
+        self.page("gpt_12")
+        self.click("#modules [data-key='module:layers.0-11'] input")
+        self.until(lambda: self.all("#comparison"))
+        command = self.text("#change code")
+        self.assertEqual(command, "tapehead graph whatif graph.json --checkpoint 'layers.*'")
+        answer = self.report("graph", "whatif", self.sample("gpt_12"), "--checkpoint", "layers.*")
+        self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
+                                           for key, figure in answer.items() if key != "matched"})
+        self.assertIn("checkpoint=layers.*", self.driver.current_url)
+        self.click("#modules [data-key='module:layers.0-11'] input")
+        self.until(lambda: not self.all("#comparison"))
+
+    def test_changes_follow_one_another_as_on_the_command_line(self):
+        state = "checkpoint=layers.1&fuse=layers.0&recompute=layers.0%20gelu.x"
+        self.page("gpt", state=state)
+        before = self.sample("gpt")
+        for kind, pattern in (("checkpoint", "layers.1"), ("fuse", "layers.0"),
+                              ("recompute", "layers.0 gelu.x")):
+            after = str(self.samples / f"then-{kind}.json")
+            self.run_program("graph", "whatif", before, f"--{kind}", pattern, "--graph", after)
+            before = after
+        answer = self.report("graph", "diff", self.sample("gpt"), before, codes=(1,))
+        figures = self.compared()
+        self.assertEqual(figures["peak_bytes"][1], answer["after"]["peak_bytes"])
+        self.assertEqual(figures["flops"][1], answer["after"]["flops"])
+        self.assertEqual(figures["saved_activation_bytes"][1],
+                         answer["after"]["saved_activation_bytes"])
+
+    def test_what_would_help_is_tried_and_offered(self):
+        self.page("gpt_12")
+        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        self.click("#candidates [data-change='fuse *']")
+        answer = self.report("graph", "whatif", self.sample("gpt_12"), "--fuse", "*")
+        self.until(lambda: self.all("#comparison"))
+        self.assertEqual(self.compared()["peak_bytes"][1], answer["peak_bytes"]["then"])
+        self.assertIn("What if: fused attention", self.text("#strip"))
+
+    def test_the_answer_in_short_names_the_largest_saver_and_the_best_change(self):
+        self.page("gpt_12")
+        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        answer = self.report("graph", "whatif", self.sample("gpt_12"), "--checkpoint", "layers.*")
+        peak, flops = answer["peak_bytes"], answer["flops"]
+        self.assertIn("the most is kept by layers.*.self_attn softmax.y × 12, 663,552 (648.00 KiB) "
+                      "bytes, 26.5 %, for dx = y * (g - sum(g * y)). Of what was tried, checkpoint "
+                      f"layers.* brings the peak down the most, from {peak['now']:,} to "
+                      f"{peak['then']:,}, for {flops['difference']:,} flops more.",
+                      self.text("#in-short"))
+
+    def test_a_change_that_cannot_be_made_says_why(self):
+        for sample, kind, pattern in (("gpt", "checkpoint", "nothing"), ("gpt", "fuse", "head"),
+                                      ("gpt", "recompute", "nothing"),
+                                      ("gpt", "recompute", "token_embedding *"),
+                                      ("borders", "checkpoint", "two")):
+            with self.subTest(kind=kind, pattern=pattern):
+                self.page(sample, state=f"{kind}={pattern.replace(' ', '%20')}")
+                command = [self.program, "graph", "whatif", self.sample(sample), f"--{kind}",
+                           pattern]
+                said = subprocess.run(command, capture_output=True, text=True).stderr
+                self.assertIn(said.split(": ", 2)[2].strip(), self.text("#change .problem"))
+
+    # ---- two graphs ----
+
+    def test_two_graphs_are_compared_as_by_graph_diff(self):
+        self.page("gpt", "--diff", self.sample("gpt_fused"))
+        answer = self.report("graph", "diff", self.sample("gpt"), self.sample("gpt_fused"),
+                             codes=(1,))
+        figures = self.compared()
+        for key in ("saved_activation_bytes", "peak_bytes", "flops"):
+            self.assertEqual(figures[key], (answer["before"][key], answer["after"][key]), key)
+        entries = answer["slots"] + answer["nodes"]
+        kinds = [entry["kind"] for entry in entries]
+        title = ", ".join(f"{kinds.count(kind)} {kind}"
+                          for kind in ("removed", "added", "changed", "moved"))
+        self.assertIn(title, self.text("#change"))
+        places = self.column("change", "place")
+        self.assertEqual([place.split(" → ")[0] for place in places],
+                         [entry["place"] for entry in entries][:len(places)])
+        self.assertIn("after", self.column("modules", "then")[0] + self.text("#modules .head"))
+
+    def test_a_change_leads_to_what_it_was_and_back(self):
+        self.page("gpt", "--diff", self.sample("gpt_fused"))
+        self.until(lambda: "softmax.y #1" in "".join(self.column("change", "place")))
+        (key,) = self.script("""
+            return [...document.querySelectorAll("#change .row")].filter((row) =>
+              row.textContent.includes("layers.0.self_attn softmax.y #1"))
+              .map((row) => row.dataset.key);""")
+        self.click(f"#change .row[data-key='{key}'] [data-key=before]")
+        self.until(lambda: "removed: layers.0.self_attn softmax.y #1" in self.text("#details"))
+        self.click("#details p .link")
+        self.until(lambda: "Kept by 2 slots" in self.text("#details"))
+        self.click("#details .savers .link")
+        self.until(lambda: "In the second graph" in self.text("#details"))
+        self.assertIn("removed: layers.0.self_attn softmax #1", self.text("#details"))
+
+    def test_a_file_that_is_dropped_is_compared(self):
+        self.page("gpt")
+        self.one("#change input[type=file]").send_keys(self.sample("gpt_fused"))
+        self.until(lambda: self.all("#comparison"))
+        self.until(lambda: self.compared()["flops"][0] > 0)
+        least = json.loads(pathlib.Path(self.sample("gpt_fused")).read_text())
+        for part in ("live_before", "packings", "steps", "events"):
+            least.pop(part, None)
+        for rows, name in (("nodes", "planned"), ("nodes", "recomputed"), ("saved", "packing"),
+                           ("storages", "operation")):
+            for row in least[rows]:
+                row.pop(name, None)
+        file = self.samples / "least.json"
+        file.write_text(json.dumps(least))
+        self.one("#change input[type=file]").send_keys(str(file))
+        self.until(lambda: "peak_bytes" not in self.compared())
+        self.one("#change input[type=file]").send_keys(str(SOURCE / "tests/data/whatif.json"))
+        self.until(lambda: "whatif.json cannot be compared" in self.text("#change .problem"))

@@ -1,0 +1,152 @@
+"""What the tape viewer draws: the tape itself, with its colours, and attention with its masks."""
+
+import json
+
+from viewer_page import PageTest, number
+
+
+class DrawingTest(PageTest):
+    # ---- the tape ----
+
+    def test_the_tape_folds_and_draws_each_storage_once(self):
+        self.page("gpt")
+        folded = len(self.all("#tape .box:not(.mirror)"))
+        for path in ("layers", "layers.0", "layers.0.self_attn"):
+            self.click(f"#tape [data-key='module:{path}'][data-kind=module]")
+            self.until(lambda: self.all(f"#tape [data-key='module:{path}'][data-kind=open]"))
+        keys = [element.get_attribute("data-key") for element in self.all("#tape .storage")
+                if element.get_attribute("data-key")]
+        self.assertGreater(len(keys), 4)
+        self.assertEqual(len(keys), len(set(keys)))
+        self.assertIn("mask", self.text("#tape"))
+        self.click("#tape [data-key='module:layers'][data-kind=open]")
+        self.until(lambda: len(self.all("#tape .box:not(.mirror)")) == folded)
+
+    def test_a_tape_above_the_cap_says_how_much_is_left_out(self):
+        paths = ["layers", *(f"layers.{i}" for i in range(12)),
+                 *(f"layers.{i}.self_attn" for i in range(12))]
+        self.page("gpt_12", state="&".join(f"tape={path}" for path in paths))
+        self.assertRegex(self.text("#tape [role=status]"), r"^\d+ more rows not drawn")
+
+    def open_attention(self, *options, state=""):
+        paths = ("layers", "layers.0", "layers.0.self_attn")
+        self.page("gpt", *options, state="&".join([*(f"tape={path}" for path in paths), state]))
+
+    def boxes(self, names=""):
+        """Names of the forward pass's boxes of a class, from top to bottom."""
+        return self.script("""
+            return [...document.querySelectorAll(`#tape .box${arguments[0]}:not(.mirror)`)]
+              .map((box) => box.querySelector("text").firstChild.textContent);""", names)
+
+    def test_colours_of_the_tape_are_chosen_and_explained(self):
+        for choice, legend in (("kind", "matrix product"), ("dtype", "f32"),
+                               ("bytes", "20 % and more"), ("category", "saved")):
+            with self.subTest(choice):
+                self.open_attention(state=f"colour={choice}")
+                self.assertEqual(self.script("return document.getElementById('tape-colour').value"),
+                                 choice)
+                self.assertIn(legend, self.text("#tape-legend"))
+                used, told = self.script("""
+                    const names = (selector) => [...new Set([...document.querySelectorAll(selector)]
+                      .map((part) => [...part.classList].find((name) => name.startsWith("part-") &&
+                        name !== "part-swatch")))].sort();
+                    return [names("#tape svg .part"), names("#tape-legend .part")];""")
+                self.assertEqual([name for name in used if name != "part-other"], told)
+        self.script("""const choice = document.getElementById("tape-colour");
+            choice.value = "kind"; choice.dispatchEvent(new Event("change"));""")
+        self.until(lambda: "colour=kind" in self.driver.current_url)
+        words = self.script("""return Object.fromEntries(
+            [...document.querySelectorAll("#tape .box.node:not(.mirror)")].map((box) =>
+              [...box.querySelectorAll("text")].map((text) => text.textContent)));""")
+        self.assertEqual((words["matmul"], words["softmax"], words["masked_fill"]),
+                         ("product", "reduction", "choice"))
+
+    def test_the_most_saved_bytes_have_the_deepest_colour(self):
+        self.open_attention(state="colour=bytes")
+        level = self.script("""
+            const key = [...document.querySelectorAll("#tape .box.node")].find((box) =>
+              box.textContent.startsWith("softmax"));
+            return key.querySelector(".part").classList[1];""")
+        summary = self.report("graph", "summary", self.sample("gpt"))["saved_activation_bytes"]
+        self.assertTrue(0.05 < 55296 / summary <= 0.2)
+        self.assertEqual(level, "part-level-3")
+
+    def test_parameters_that_are_saved_are_drawn_when_asked_for(self):
+        self.open_attention()
+        before = len(self.all("#tape .storage"))
+        self.click("#tape-inputs")
+        self.until(lambda: len(self.all("#tape .storage")) > before)
+        self.assertIn("shown=inputs", self.driver.current_url)
+        self.assertIn("parameter", self.text("#tape-legend"))
+
+    def test_operations_of_the_second_graph_alone_are_drawn(self):
+        self.open_attention("--diff", self.sample("gpt_fused"))
+        self.assertEqual(self.boxes(".added"), ["+ fused_attention"])
+        all_boxes = self.boxes()
+        at = all_boxes.index("+ fused_attention")
+        self.assertEqual(all_boxes[at - 1:at + 3], ["transpose", "+ fused_attention", "transpose",
+                                                    "matmul"])
+        self.assertIn("removed", self.one("#tape .box.node:not(.mirror) ~ .removed")
+                      .get_attribute("class"))
+        self.click("#tape .box.added")
+        self.until(lambda: "+ added: layers.0.self_attn fused_attention" in self.text("#details"))
+        self.page("gpt", "--diff", self.sample("gpt_fused"), state="tape=layers")
+        self.assertIn("30 ops + 1 new", self.text("#tape [data-key='module:layers.0']"))
+
+    def test_a_checkpoint_is_drawn_where_its_result_is_made(self):
+        self.page("gpt", state="tape=layers&tape=layers.0&checkpoint=layers.0.self_attn")
+        self.assertIn("+ 1 new", self.text("#tape [data-key='module:layers.0.self_attn']"))
+        self.page("gpt", state="tape=layers&tape=layers.0&tape=layers.0.self_attn&"
+                               "checkpoint=layers.0.self_attn")
+        boxes = self.boxes()
+        self.assertEqual(boxes[boxes.index("+ checkpoint") + 1], "add")
+
+    # ---- attention ----
+
+    def attention(self, **more):
+        """A file of maps of two queries and two keys."""
+        file = self.samples / "maps.json"
+        heads = [[[1, 0], [0.5, 0.5]], [[1, 0], [0, 1]]]
+        file.write_text(json.dumps({
+            "format": "tapehead-attention/1", "tokens": ["a", "b"],
+            "maps": [{"module": "layers.0.self_attn", "heads": heads, **more}]}))
+        return file
+
+    def test_attention_maps_stand_with_their_module(self):
+        self.page("gpt", "--attention", self.attention(), state="select=module:layers.0.self_attn")
+        self.assertEqual(len(self.all("#details .maps .heads canvas")), 2)
+        self.assertEqual(self.all("#details .mask"), [])
+
+    def test_a_recorded_mask_is_shown_as_a_grid_with_the_queries_that_see_nothing(self):
+        file = self.attention(hidden=[[".x", "xx"]])
+        node = self.report("graph", "saved", self.sample("gpt"))["rows"]
+        (mask,) = {row["storage"] for row in node if row["slot"] == "mask"}
+        for select in ("module:layers.0.self_attn", f"storage:{mask}"):
+            with self.subTest(select):
+                self.page("gpt", "--attention", file, state=f"select={select}")
+                grid = self.one("#details canvas.mask")
+                self.assertEqual(grid.get_attribute("aria-label"), "3 of 4 pairs hidden")
+                self.assertIn("their output is 0 (1): 1.", self.text("#details .mask-grid"))
+                pixels = self.script("""
+                    const [{ width, height }] = arguments, { data } = arguments[0]
+                      .getContext("2d").getImageData(0, 0, width, height);
+                    const at = (i, j) => [...data.slice(4 * ((2 * i + 1) * height / 4 * width +
+                      (2 * j + 1) * width / 4)).slice(0, 4)].join();
+                    return [at(0, 0), at(0, 1), at(1, 0), at(1, 1)];""", grid)
+                self.assertEqual(pixels[1:], [pixels[1]] * 3)
+                self.assertNotEqual(pixels[0], pixels[1])
+
+    def test_the_mask_of_fused_attention_is_drawn_from_its_rule(self):
+        self.page("gpt_fused")
+        graph = json.loads((self.samples / "gpt_fused.json").read_text())
+        node = next(node for node in graph["nodes"] if node["operation"] == "fused_attention")
+        self.script("location.hash = arguments[0]", f"select=node:{node['id']}")
+        grid = self.one("#details canvas.mask")
+        self.assertEqual(number(grid.get_attribute("aria-label")), 24 * 23 // 2)
+
+    def test_a_mask_that_no_one_recorded_says_how_to_record_it(self):
+        graph = json.loads((self.samples / "gpt.json").read_text())
+        node = next(node for node in graph["nodes"] if node["operation"] == "masked_fill")
+        self.page("gpt", state=f"select=node:{node['id']}")
+        self.assertIn("not what it hides", self.text("#details"))
+        self.assertEqual(self.all("#details canvas.mask"), [])
