@@ -1,6 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/assertion.h>
 #include <tapehead/graph/assertion_figures.h>
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/text.h>
 
 #include <algorithm>
@@ -227,7 +228,7 @@ std::string assertion_json(const Assertion& assertion) {
   for (const Assertion::Comparison& one : assertion.comparisons)
     all.push_back({{"text", one.text}, {"figure", one.figure}, {"holds", one.holds}});
   const json report = {{"holds", assertion.holds}, {"comparisons", std::move(all)}};
-  return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_report(report);
 }
 
 }  // namespace tapehead::graph

@@ -1,5 +1,6 @@
 #include <tapehead/core/count.h>
 #include <tapehead/graph/assertion_figures.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/near_names.h>
@@ -22,10 +23,8 @@ bool is_chosen(const Graph::Node& node, const FigureFilter& by) {
 template <class F>
 void for_each_slot(const Graph& graph, const FigureFilter& by, F&& f) {
   for (const Graph::SavedSlot& slot : graph.saved) {
-    const Graph::Value& value = graph.values[static_cast<std::size_t>(slot.value)];
-    if (is_chosen(graph.nodes[static_cast<std::size_t>(slot.node)], by) &&
-        matches(by.name, value.name))
-      f(slot, value);
+    const Graph::Value& value = value_of(graph, slot);
+    if (is_chosen(node_of(graph, slot), by) && matches(by.name, value.name)) f(slot, value);
   }
 }
 

@@ -112,7 +112,7 @@ std::vector<AttentionChain> find_chains(const Graph& graph, const Keepers& keepe
 }
 
 bool is_triangle(const Graph& graph, const Graph::SavedSlot& slot) {
-  const Graph::Value& mask = graph.values[at(slot.value)];
+  const Graph::Value& mask = value_of(graph, slot);
   return mask.shape.rank() == 2 && graph.storages[at(mask.storage)].operation == "gt";
 }
 

@@ -1,5 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/attention_maps.h>
+#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/page.h>
 #include <tapehead/ops/views.h>
 
 #include <array>
@@ -11,14 +13,13 @@
 namespace tapehead::graph {
 namespace {
 
-constexpr std::string_view page =
+constexpr std::string_view maps_page =
 #include "attention_maps.html.inc"
     ;
-constexpr std::string_view data_mark = "{{data}}";
 
 // `text` is written as a JSON string.
 void append_string(std::string& out, const std::string& text) {
-  out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  out += json_line(nlohmann::json(text));
 }
 
 void append_weight(std::string& out, double weight) {
@@ -114,10 +115,7 @@ std::string attention_to_html(std::span<const nn::AttentionMap> maps,
   for (const char c : attention_to_json(maps, tokens, sequence))
     if (c == '<') data += "\\u003c";
     else data += c;
-  const std::size_t mark = page.find(data_mark);
-  std::string out(page.substr(0, mark));
-  out += data;
-  return out.append(page.substr(mark + data_mark.size()));
+  return with_data(maps_page, data);
 }
 
 }  // namespace tapehead::graph

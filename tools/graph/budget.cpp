@@ -19,18 +19,14 @@ namespace {
 
 constexpr std::size_t most_listed = 12;
 
-const Graph::Value& value_of(const Graph& graph, const SavedRow& row) {
-  return graph.values[at(graph.saved[at(row.index)].value)];
-}
-
-const Graph::Node& node_of(const Graph& graph, const SavedRow& row) {
-  return graph.nodes[at(graph.saved[at(row.index)].node)];
+const Graph::SavedSlot& slot_of(const Graph& graph, const SavedRow& row) {
+  return graph.saved[at(row.index)];
 }
 
 // "encoder.attention softmax.y f32 (2, 3, 5, 5), 600 bytes: dx = y * (g - sum(g * y))"
 std::string slot_text(const Graph& graph, const SavedRow& row) {
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
-  return slot_label(graph, slot) + " " + describe(value_of(graph, row)) + ", " +
+  return slot_label(graph, slot) + " " + describe(value_of(graph, slot_of(graph, row))) + ", " +
          format_count(row.retained) + " bytes" +
          (row.sharers > 0 ? ", shared by " + format_count(row.sharers + 1) + " slots" : "") + ": " +
          slot.reason;
@@ -98,8 +94,8 @@ bool is_within(std::string_view module, std::string_view enclosing) {
 }
 
 std::string saved_line(const Graph& graph, const SavedRow& row) {
-  const Graph::Node& node = node_of(graph, row);
-  const Graph::Value& value = value_of(graph, row);
+  const Graph::Node& node = node_of(graph, slot_of(graph, row));
+  const Graph::Value& value = value_of(graph, slot_of(graph, row));
   return (node.module.empty() ? "-" : node.module) + " " + node.operation + " " +
          graph.saved[at(row.index)].slot + " " + to_string(value.shape) + " " +
          std::string(to_string(value.dtype)) + " " + std::to_string(row.retained);
@@ -137,7 +133,7 @@ BudgetResult saves_at_most(const Graph& graph, const Budget& budget) {
 BudgetResult saves_no_square(const Graph& graph, std::int64_t size) {
   const std::vector<std::string> found = slots_where(graph, [&](const SavedRow& row) {
     return !exists_anyway(graph, graph.saved[at(row.index)]) &&
-           is_square_of(value_of(graph, row).shape, size);
+           is_square_of(value_of(graph, slot_of(graph, row)).shape, size);
   });
   return {found.empty(), "saved tensors with two dims of size " + std::to_string(size) + ": " +
                              std::to_string(found.size()) + listed(found)};
@@ -151,8 +147,8 @@ BudgetResult saves_nothing(const Graph& graph, std::string_view operation,
   const auto count = std::count_if(graph.nodes.begin(), graph.nodes.end(), is_meant);
   const std::string where = module.empty() ? "" : " in " + std::string(module);
   if (count == 0) return {false, "no " + std::string(operation) + " was recorded" + where};
-  const std::vector<std::string> found =
-      slots_where(graph, [&](const SavedRow& row) { return is_meant(node_of(graph, row)); });
+  const std::vector<std::string> found = slots_where(
+      graph, [&](const SavedRow& row) { return is_meant(node_of(graph, slot_of(graph, row))); });
   return {found.empty(), "slots saved by " + std::string(operation) + where + " (recorded " +
                              std::to_string(count) + " x): " + std::to_string(found.size()) +
                              listed(found)};

@@ -67,7 +67,7 @@ std::vector<Point> comparisons(std::span<const Dimension> dimensions) {
   return points;
 }
 
-std::int64_t value_of(const Quantities& quantities, const std::string& name) {
+std::int64_t quantity_of(const Quantities& quantities, const std::string& name) {
   const auto found = quantities.find(name);
   return found == quantities.end() ? 0 : found->second;
 }
@@ -81,10 +81,10 @@ struct Samples {
 
   std::optional<Polynomial> form_of(const std::string& name) const {
     std::vector<std::int64_t> nodes;
-    for (std::size_t i = 0; i < on_grid; ++i) nodes.push_back(value_of(values[i], name));
+    for (std::size_t i = 0; i < on_grid; ++i) nodes.push_back(quantity_of(values[i], name));
     std::optional<Polynomial> form = interpolate(axes, nodes);
     for (std::size_t i = on_grid; form && i < points.size(); ++i)
-      if (!agrees(*form, points[i], value_of(values[i], name))) form.reset();
+      if (!agrees(*form, points[i], quantity_of(values[i], name))) form.reset();
     return form;
   }
 
@@ -148,7 +148,7 @@ class Meter {
     std::unordered_map<std::string, Row> rows;
     std::set<Key> counted;
     for (const Graph::SavedSlot& slot : graph.saved) {
-      if (graph.nodes[at(slot.node)].recomputed) continue;
+      if (node_of(graph, slot).recomputed) continue;
       const SavedForm& form = row_of(graph, slot, occurrences[at(slot.node)]);
       add(graph, slot, rows[to_string(form)], counted);
     }
@@ -161,7 +161,7 @@ class Meter {
   static void add(const Graph& graph, const Graph::SavedSlot& slot, Row& row,
                   std::set<Key>& counted) {
     const bool packed = slot.packing >= 0;
-    const std::int64_t storage = graph.values[at(slot.value)].storage;
+    const std::int64_t storage = value_of(graph, slot).storage;
     const Key key{packed, packed ? slot.packing : storage};
     const std::int64_t bytes =
         packed ? graph.packings[at(slot.packing)].bytes : graph.storages[at(storage)].bytes;
@@ -179,7 +179,7 @@ class Meter {
   }
 
   const SavedForm& row_of(const Graph& graph, const Graph::SavedSlot& slot, int occurrence) {
-    const Graph::Node& node = graph.nodes[at(slot.node)];
+    const Graph::Node& node = node_of(graph, slot);
     SavedForm form{
         without_numbers(node.module), node.operation, occurrence, slot.slot, slot.reason, {}, {}};
     const auto [known, is_new] = by_name_.try_emplace(to_string(form), rows_.size());

@@ -1,6 +1,7 @@
 #include <tapehead/core/count.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/diff.h>
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/text.h>
@@ -28,7 +29,7 @@ std::string to_text(const Graph::Attribute& attribute) {
                              : *number > 0       ? " \"inf\""
                                                  : " \"-inf\"");
   const json value = std::visit([](const auto& held) { return json(held); }, attribute.value);
-  return attribute.name + " " + value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return attribute.name + " " + json_line(value);
 }
 
 std::string describe_node(const Graph& graph, const Graph::Node& node) {
@@ -42,7 +43,7 @@ std::string describe_node(const Graph& graph, const Graph::Node& node) {
 }
 
 std::string describe_slot(const Graph& graph, const Graph::SavedSlot& slot) {
-  std::string text = describe(graph.values[at(slot.value)]);
+  std::string text = describe(value_of(graph, slot));
   if (slot.packing >= 0) text += " packed as " + graph.packings[at(slot.packing)].how;
   text += ", for inputs";
   for (const std::int64_t input : slot.for_inputs) text += " " + std::to_string(input);
@@ -114,11 +115,11 @@ Things slots_of(const Graph& graph, const std::vector<Key>& keys) {
   const Keepers keepers(graph);
   std::map<std::pair<std::int64_t, std::string_view>, std::int64_t> counts;
   for (const Graph::SavedSlot& slot : graph.saved) {
-    const Graph::Node& node = graph.nodes[at(slot.node)];
+    const Graph::Node& node = node_of(graph, slot);
     Key key = keys[at(slot.node)];
     std::get<4>(key) = slot.slot;
     std::get<5>(key) = counts[{slot.node, slot.slot}]++;
-    const std::string kept = describe(graph.values[at(slot.value)]);
+    const std::string kept = describe(value_of(graph, slot));
     things.add(key, {.place = numbered(slot_label(graph, slot), std::get<3>(key), node.recomputed),
                      .description = describe_slot(graph, slot),
                      .bytes = keepers.retained(slot),

@@ -1,5 +1,6 @@
 // A Diff as text and as JSON.
 #include <tapehead/graph/diff.h>
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/text.h>
 
 #include <nlohmann/json.hpp>
@@ -106,7 +107,7 @@ std::string diff_json(const Diff& diff) {
   const json report = {{"equal", diff.equal()},        {"before", to_json(diff.before)},
                        {"after", to_json(diff.after)}, {"nodes", to_json(diff.nodes)},
                        {"slots", to_json(diff.slots)}, {"moved_bytes", diff.moved_bytes()}};
-  return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_report(report);
 }
 
 }  // namespace tapehead::graph

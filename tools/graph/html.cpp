@@ -2,7 +2,9 @@
 #include <tapehead/graph/assertion.h>
 #include <tapehead/graph/html.h>
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/lint.h>
+#include <tapehead/graph/page.h>
 
 #include <algorithm>
 #include <array>
@@ -14,14 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view page =
+constexpr std::string_view viewer_page =
 #include "viewer.html.inc"
     ;
-constexpr std::string_view data_mark = "{{data}}";
-
-std::string dump(const json& data) {
-  return data.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 // JSON has these characters in strings only, where each may be written as an escape. "<" could end
 // the element or begin a comment; the others are inert there, and escaped for whoever copies them.
@@ -93,7 +90,7 @@ std::string attention_of(const std::string& text) {
   const json maps = json::parse(text, nullptr, false);
   if (!maps.is_object() || maps.value("format", json()) != "tapehead-attention/1")
     throw ValueError("graph html", "the attention maps are not of format tapehead-attention/1");
-  return dump(maps);
+  return json_line(maps);
 }
 
 }  // namespace
@@ -103,12 +100,10 @@ std::string to_html(const Graph& graph, const HtmlOptions& options) {
                       {"findings", findings_of(graph)},
                       {"budgets", budgets_of(graph, options.budgets)},
                       {"sizes", sizes_of(options.sizes)}};
-  std::string data = element("about", dump(about)) + element("graph", to_json(graph));
+  std::string data = element("about", json_line(about)) + element("graph", to_json(graph));
   if (options.other) data += element("other", to_json(*options.other));
   if (!options.attention.empty()) data += element("attention", attention_of(options.attention));
-  const std::size_t mark = page.find(data_mark);
-  return std::string(page.substr(0, mark)) + data +
-         std::string(page.substr(mark + data_mark.size()));
+  return with_data(viewer_page, data);
 }
 
 }  // namespace tapehead::graph

@@ -2,6 +2,7 @@
 // ever held.
 #include <tapehead/core/error.h>
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/json_text.h>
 #include <tapehead/nn/atomic_file.h>
 
 #include <algorithm>
@@ -238,7 +239,7 @@ class Writer {
       text_ += '"';
     } else {
       using nlohmann::json;
-      text_ += json(value).dump(-1, ' ', false, json::error_handler_t::replace);
+      text_ += json_line(json(value));
     }
   }
 

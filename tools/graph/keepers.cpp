@@ -6,7 +6,7 @@ namespace tapehead::graph {
 namespace {
 
 std::size_t storage_of(const Graph& graph, const Graph::SavedSlot& slot) {
-  return at(graph.values[at(slot.value)].storage);
+  return at(value_of(graph, slot).storage);
 }
 
 }  // namespace
@@ -15,7 +15,7 @@ Keepers::Keepers(const Graph& graph)
     : graph_(graph), storages_(graph.storages.size()), packings_(graph.packings.size()) {
   for (std::size_t i = 0; i < graph.saved.size(); ++i) {
     const Graph::SavedSlot& slot = graph.saved[i];
-    if (graph.nodes[at(slot.node)].recomputed) continue;
+    if (node_of(graph, slot).recomputed) continue;
     Slots& slots =
         slot.packing >= 0 ? packings_[at(slot.packing)] : storages_[storage_of(graph, slot)];
     slots.push_back(static_cast<std::int64_t>(i));

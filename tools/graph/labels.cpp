@@ -1,4 +1,5 @@
 #include <tapehead/core/dtype.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/text.h>
 
@@ -11,7 +12,7 @@ std::string place(std::string_view operation, std::string_view module) {
 }
 
 std::string slot_label(const Graph& graph, const Graph::SavedSlot& slot) {
-  const Graph::Node& node = graph.nodes[static_cast<std::size_t>(slot.node)];
+  const Graph::Node& node = node_of(graph, slot);
   return place(node.operation, node.module) + "." + slot.slot;
 }
 

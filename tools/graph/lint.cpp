@@ -36,7 +36,7 @@ class Facts {
   const Graph& graph;
   const Keepers keepers;
 
-  const Graph::Node& node(const Graph::SavedSlot& slot) const { return graph.nodes[at(slot.node)]; }
+  const Graph::Node& node(const Graph::SavedSlot& slot) const { return node_of(graph, slot); }
   bool ran_backward(std::int64_t node) const { return !has_backward_ || ran_backward_[at(node)]; }
   /// Whether the value's gradient is of use.
   bool wants_gradient(std::int64_t value) const {
@@ -100,7 +100,7 @@ bool is_input_kept(const Facts& facts, const Graph::SavedSlot& slot) {
   const Graph::Node& node = facts.node(slot);
   if (!is_one_of(output_suffices, node.operation) || node.inputs.empty()) return false;
   const std::int64_t output = facts.graph.values[at(node.output)].storage;
-  return slot.value == node.inputs[0] && facts.graph.values[at(slot.value)].storage != output &&
+  return slot.value == node.inputs[0] && value_of(facts.graph, slot).storage != output &&
          !facts.keepers.of_storage(output).empty();
 }
 
@@ -200,7 +200,7 @@ std::int64_t freed_by_copying_views(const Facts& facts, std::int64_t storage) {
   std::int64_t rest = facts.graph.storages[at(storage)].bytes;
   const std::int64_t half = rest / 2;
   for (const std::int64_t keeper : facts.keepers.of_storage(storage)) {
-    const Graph::Value& value = facts.graph.values[at(facts.graph.saved[at(keeper)].value)];
+    const Graph::Value& value = value_of(facts.graph, facts.graph.saved[at(keeper)]);
     if (!windows.emplace(value.shape, value.strides, value.offset).second) continue;
     const std::int64_t needed = needed_bytes(value);
     if (needed > rest) return 0;

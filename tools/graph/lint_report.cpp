@@ -1,4 +1,6 @@
 // Findings as text and as JSON.
+#include <tapehead/graph/at.h>
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/lint.h>
 #include <tapehead/graph/text.h>
@@ -11,11 +13,7 @@ namespace {
 using nlohmann::json;
 
 const Graph::SavedSlot& slot_of(const Graph& graph, const Finding& finding) {
-  return graph.saved[static_cast<std::size_t>(finding.slot)];
-}
-
-const Graph::Value& value_of(const Graph& graph, const Graph::SavedSlot& slot) {
-  return graph.values[static_cast<std::size_t>(slot.value)];
+  return graph.saved[at(finding.slot)];
 }
 
 std::string finding_text(const Graph& graph, const Finding& finding) {
@@ -43,7 +41,7 @@ std::string lint_json(const Graph& graph, const std::vector<Finding>& findings) 
   json all = json::array();
   for (const Finding& finding : findings) {
     const Graph::SavedSlot& slot = slot_of(graph, finding);
-    const Graph::Node& node = graph.nodes[static_cast<std::size_t>(slot.node)];
+    const Graph::Node& node = node_of(graph, slot);
     const Graph::Value& value = value_of(graph, slot);
     all.push_back({{"rule", finding.rule},
                    {"operation", node.operation},
@@ -55,8 +53,7 @@ std::string lint_json(const Graph& graph, const std::vector<Finding>& findings) 
                    {"freed_bytes", finding.freed},
                    {"mending", finding.mending}});
   }
-  return json{{"findings", std::move(all)}}.dump(1, ' ', false, json::error_handler_t::replace) +
-         "\n";
+  return json_report(json{{"findings", std::move(all)}});
 }
 
 }  // namespace tapehead::graph

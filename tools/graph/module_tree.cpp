@@ -1,4 +1,5 @@
 #include <tapehead/core/count.h>
+#include <tapehead/graph/at.h>
 #include <tapehead/graph/module_tree.h>
 
 #include <algorithm>
@@ -64,9 +65,9 @@ class Builder {
     std::vector<std::optional<std::size_t>> keeper(graph_.storages.size());
     std::vector<std::optional<std::size_t>> packer(graph_.packings.size());
     for (const Graph::SavedSlot& slot : graph_.saved) {
-      if (graph_.nodes[static_cast<std::size_t>(slot.node)].recomputed) continue;
+      if (node_of(graph_, slot).recomputed) continue;
       const std::size_t module = node_module_[static_cast<std::size_t>(slot.node)];
-      const Graph::Value& value = graph_.values[static_cast<std::size_t>(slot.value)];
+      const Graph::Value& value = value_of(graph_, slot);
       std::optional<std::size_t>& kept = slot.packing >= 0
                                              ? packer[static_cast<std::size_t>(slot.packing)]
                                              : keeper[static_cast<std::size_t>(value.storage)];

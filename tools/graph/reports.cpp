@@ -1,4 +1,5 @@
 #include <tapehead/core/count.h>
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/reports.h>
@@ -14,10 +15,6 @@ namespace tapehead::graph {
 namespace {
 
 using nlohmann::json;
-
-std::string dump(const json& report) {
-  return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
-}
 
 const std::string rule_line = std::string(page_columns, '-') + "\n";
 
@@ -145,7 +142,7 @@ std::string summary_json(const Graph& graph) {
     report["peak_bytes"] = sums.peak;
     report["peak_step"] = sums.peak_step;
   }
-  return dump(report);
+  return json_report(report);
 }
 
 std::string flops_text(const Graph& graph) {
@@ -172,7 +169,7 @@ std::string flops_json(const Graph& graph) {
                  {"recomputed", entry(flops.recomputed)}};
   add_modules(flops.modules, report);
   for (const auto& [name, sums] : flops.operations) report["operations"][name] = entry(sums);
-  return dump(report);
+  return json_report(report);
 }
 
 std::string peak_text(const Graph& graph, std::size_t limit) {
@@ -207,10 +204,10 @@ std::string peak_json(const Graph& graph) {
                     {"category", to_string(storage.category)},
                     {"reason", why[static_cast<std::size_t>(id)]}});
   }
-  return dump({{"peak_bytes", line.peak},
-               {"peak_step", line.peak_step},
-               {"unwatched_bytes", line.unwatched},
-               {"live", std::move(live)}});
+  return json_report({{"peak_bytes", line.peak},
+                      {"peak_step", line.peak_step},
+                      {"unwatched_bytes", line.unwatched},
+                      {"live", std::move(live)}});
 }
 
 }  // namespace tapehead::graph

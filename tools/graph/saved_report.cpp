@@ -1,6 +1,7 @@
 #include <tapehead/core/dtype.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/glob.h>
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/saved_report.h>
@@ -18,14 +19,6 @@ using nlohmann::json;
 
 // More would make the report quadratic where thousands of slots keep one storage.
 constexpr std::size_t max_listed = 8;
-
-const Graph::Node& node_of(const Graph& graph, const Graph::SavedSlot& slot) {
-  return graph.nodes[at(slot.node)];
-}
-
-const Graph::Value& value_of(const Graph& graph, const Graph::SavedSlot& slot) {
-  return graph.values[at(slot.value)];
-}
 
 bool has_two_equal_dims(const Shape& shape) {
   for (const std::int64_t* dim = shape.begin(); dim != shape.end(); ++dim)
@@ -190,7 +183,7 @@ std::string saved_json(const Graph& graph, const std::vector<SavedRow>& rows) {
               {"saved_bytes", graph.saved_bytes()},
               {"saved_activation_bytes", graph.saved_activation_bytes()}};
   for (const SavedRow& row : rows) all["rows"].push_back(row_json(graph, row));
-  return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_report(all);
 }
 
 }  // namespace tapehead::graph

@@ -92,8 +92,7 @@ Timeline timeline(const Graph& graph) {
 std::vector<std::string> reasons(const Graph& graph) {
   std::vector<std::string> why(graph.storages.size()), made(graph.storages.size());
   for (const Graph::SavedSlot& slot : graph.saved) {
-    append(why[at(graph.values[at(slot.value)].storage)],
-           slot_label(graph, slot) + ": " + slot.reason);
+    append(why[at(value_of(graph, slot).storage)], slot_label(graph, slot) + ": " + slot.reason);
   }
   for (const Graph::Value& value : graph.values)
     if (!value.name.empty() && value.offset == 0) made[at(value.storage)] = value.name;

@@ -1,3 +1,4 @@
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
@@ -110,7 +111,7 @@ std::string timeline_json(const Graph& graph) {
                        {"peak_step", line.peak_step},
                        {"unwatched_bytes", line.unwatched},
                        {"steps", std::move(steps)}};
-  return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_report(report);
 }
 
 }  // namespace tapehead::graph

@@ -1,3 +1,4 @@
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/trace.h>
 
@@ -50,10 +51,7 @@ class Trace {
     return {{"ph", "C"}, {"pid", 1}, {"name", "live bytes"}, {"ts", step + 1}, {"args", live}};
   }
 
-  void add(const json& event) {
-    text_ +=
-        (text_.empty() ? "" : ",\n") + event.dump(-1, ' ', false, json::error_handler_t::replace);
-  }
+  void add(const json& event) { text_ += (text_.empty() ? "" : ",\n") + json_line(event); }
 
   std::string text_;
 };

@@ -192,7 +192,7 @@ std::set<std::int64_t> release_masks(const Graph& was, const Keepers& keepers,
   std::set<std::int64_t> released;
   for (const Graph::SavedSlot& slot : was.saved) {
     if (!gone[at(slot.node)] || slot.slot != "mask" || !is_triangle(was, slot)) continue;
-    const std::int64_t mask = was.values[at(slot.value)].storage;
+    const std::int64_t mask = value_of(was, slot).storage;
     const auto& slots = keepers.of_storage(mask);
     const std::int64_t death = script.death_step(mask);
     const std::int64_t read = script.forward_step(slot.node);

@@ -23,7 +23,7 @@ namespace {
 std::vector<std::string> labels_of(const Graph& graph) {
   std::vector<std::string> labels;
   for (const Graph::SavedSlot& slot : graph.saved) {
-    const bool is_left_out = graph.nodes[at(slot.node)].recomputed || slot.packing >= 0;
+    const bool is_left_out = node_of(graph, slot).recomputed || slot.packing >= 0;
     labels.push_back(is_left_out ? "" : slot_label(graph, slot));
   }
   return labels;
@@ -34,7 +34,7 @@ bool choose(const Graph& graph, const std::vector<std::string>& labels, const st
   bool any = false;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i].empty() || !matches_whole(pattern, labels[i])) continue;
-    if (graph.values[at(graph.saved[i].value)].producer < 0)
+    if (value_of(graph, graph.saved[i]).producer < 0)
       throw ValueError("whatif", labels[i] + " is no result of an operation that could run again");
     any = chosen[i] = true;
   }
@@ -64,7 +64,7 @@ std::string bound_of_mask(const Graph& graph, const AttentionChain& chain,
                           std::set<std::int64_t>& told) {
   for (const Graph::SavedSlot& slot : graph.saved) {
     if (slot.node != chain.mask || slot.slot != "mask" || slot.packing >= 0) continue;
-    const Graph::Value& mask = graph.values[at(slot.value)];
+    const Graph::Value& mask = value_of(graph, slot);
     const int rank = mask.shape.rank();
     const bool is_square =
         rank >= 2 && mask.shape[rank - 1] > 1 && mask.shape[rank - 1] == mask.shape[rank - 2];

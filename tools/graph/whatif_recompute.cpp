@@ -90,7 +90,7 @@ class Recomputation {
       const std::int64_t death = script_.death_step(id);
       if (!all || death < 0 || was_.steps[at(death)].phase != Graph::Phase::backward) continue;
       const std::int64_t last =
-          std::max(was_.values[at(was_.saved[i].value)].producer, readers_.last_of_storage(id));
+          std::max(value_of(was_, was_.saved[i]).producer, readers_.last_of_storage(id));
       if (const std::int64_t step = script_.forward_step(last); step >= 0)
         script_.die(id, {step, Part::end});
     }

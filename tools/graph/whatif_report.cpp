@@ -1,5 +1,6 @@
 // The figures of two graphs side by side.
 #include <tapehead/core/count.h>
+#include <tapehead/graph/json_text.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
@@ -15,7 +16,7 @@ using nlohmann::json;
 
 constexpr std::size_t most_listed = 20;
 
-struct Figure {
+struct Compared {
   const char *label, *key;
   std::int64_t before, after;
 };
@@ -26,8 +27,8 @@ std::int64_t all_flops(const Graph& graph) {
   return sum;
 }
 
-std::vector<Figure> figures(const Graph& before, const Graph& after) {
-  std::vector<Figure> all = {
+std::vector<Compared> figures(const Graph& before, const Graph& after) {
+  std::vector<Compared> all = {
       {"saved activations, bytes", "saved_activation_bytes", before.saved_activation_bytes(),
        after.saved_activation_bytes()},
       {"all that is saved, bytes", "saved_bytes", before.saved_bytes(), after.saved_bytes()}};
@@ -60,7 +61,7 @@ std::string what_if_text(const Graph& before, const Graph& after,
                          const std::vector<WhatIfMatch>& matches) {
   std::string text = left(28, "figure") + right(24, "now") + right(24, "then") +
                      right(24, "difference") + "\n" + std::string(page_columns, '-') + "\n";
-  for (const Figure& figure : figures(before, after)) {
+  for (const Compared& figure : figures(before, after)) {
     const std::int64_t change = figure.after - figure.before;
     text += left(28, figure.label) + right(24, format_count(figure.before)) +
             right(24, format_count(figure.after)) +
@@ -76,11 +77,11 @@ std::string what_if_json(const Graph& before, const Graph& after,
     report["matched"].push_back({{"name", match.name},
                                  {"freed_bytes", match.freed ? json(*match.freed) : json()},
                                  {"note", match.note}});
-  for (const Figure& figure : figures(before, after))
+  for (const Compared& figure : figures(before, after))
     report[figure.key] = {{"now", figure.before},
                           {"then", figure.after},
                           {"difference", figure.after - figure.before}};
-  return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_report(report);
 }
 
 }  // namespace tapehead::graph
