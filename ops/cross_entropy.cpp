@@ -62,8 +62,7 @@ Tensor as_rows(const Tensor& x) {
 // What the rules of both losses read beside their input.
 class ClassLossNode : public Node {
  public:
-  static constexpr const char* reason =
-      "dlogits = (exp(logits - row_max) / row_sum * sum(q) - q) * g / count";
+  static constexpr const char* reason = "dlogits = (softmax(logits) * sum(q) - q) * g / count";
 
   explicit ClassLossNode(const char* operation) : Node(operation) {}
   Saved target{*this, "target", {0}, "q = (1 - s) * weight[target] * onehot + s / C * weight"};
@@ -132,17 +131,15 @@ Tensor beside_classes(const Tensor& g) { return g.rank() == 0 ? g : unsqueeze(g,
 struct CrossEntropyNode final : ClassLossNode {
   CrossEntropyNode() : ClassLossNode("cross_entropy") {}
   Saved logits{*this, "logits", {0}, reason, Saved::Exact{}};
-  Saved row_max{*this, "row_max", {0}, reason, Saved::Exact{}};
-  Saved row_sum{*this, "row_sum", {0}, reason, Saved::Exact{}};
 
   Grads backward(Tensor g, const Wanted&) override {
     if (Tape::recording()) return {composed(g), Tensor()};
     Tensor dlogits = empty(operation(), input_shape(0), g.dtype());
     const Kept saved = kept();
-    const Tensor &x = logits.get(), &largest = row_max.get(), &sums = row_sum.get();
+    const Tensor& x = logits.get();
     launch([&] {
-      kernels::cross_entropy_backward(saved.targets(*this), x.view(), largest.view(), sums.view(),
-                                      g.view(), saved.divisor(), dlogits.view());
+      kernels::cross_entropy_backward(saved.targets(*this), x.view(), g.view(), saved.divisor(),
+                                      dlogits.view());
     });
     return {dlogits, Tensor()};
   }
@@ -226,19 +223,15 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   Tensor rows = as_rows(logits);
   if (rows.strides()[1] != 1 && rows.shape()[1] != 1) rows = contiguous(rows);
   const Tensor classes = reshape(target, {rows.shape()[0]});
-  const Tensor row_max = empty("cross_entropy", classes.shape(), rows.dtype());
-  const Tensor row_sum = empty("cross_entropy", classes.shape(), DType::f64);
-  const Reduced loss = reduced_losses(
-      "cross_entropy", rows, classes, options,
-      [&](const kernels::ClassTargets& targets, const View& losses) {
-        kernels::cross_entropy(targets, rows.view(), losses, row_max.view(), row_sum.view());
-      });
+  const Reduced loss =
+      reduced_losses("cross_entropy", rows, classes, options,
+                     [&](const kernels::ClassTargets& targets, const View& losses) {
+                       kernels::cross_entropy(targets, rows.view(), losses);
+                     });
   const Tensor result =
       record<CrossEntropyNode>(loss.result, {&rows, &classes}, [&](CrossEntropyNode& node) {
         save_targets(node, classes, options, loss);
         node.logits.save(rows);
-        node.row_max.save(row_max);
-        node.row_sum.save(row_sum);
       });
   return options.reduction == Reduction::none ? reshape(result, target.shape()) : result;
 }

@@ -47,28 +47,37 @@ TAPEHEAD_MULTIVERSION RowSums<T> sums_of_row(const T* x, const T* weight, std::i
   return sums;
 }
 
-// dx = exp(x - max) * scale - spread * weight.
+// y = exp(x - max), and its sum.
 template <class T>
-TAPEHEAD_MULTIVERSION void gradient_of_row(const T* x, const T* weight, std::int64_t n, T max,
-                                           T scale, T spread, T* dx) {
+TAPEHEAD_MULTIVERSION double exponentials_of_row(const T* x, std::int64_t n, T max, T* y) {
+#pragma omp simd
+  for (std::int64_t c = 0; c < n; ++c) y[c] = exp(x[c] - max);
+  return sum_run<T>(
+      n, [=](std::int64_t c) __attribute__((always_inline)) { return y[c]; });
+}
+
+// dx = dx * scale - spread * weight.
+template <class T>
+TAPEHEAD_MULTIVERSION void scale_row(const T* weight, std::int64_t n, T scale, T spread, T* dx) {
   if (weight) {
 #pragma omp simd
-    for (std::int64_t c = 0; c < n; ++c) dx[c] = exp(x[c] - max) * scale - spread * weight[c];
+    for (std::int64_t c = 0; c < n; ++c) dx[c] = dx[c] * scale - spread * weight[c];
   } else {
 #pragma omp simd
-    for (std::int64_t c = 0; c < n; ++c) dx[c] = exp(x[c] - max) * scale - spread;
+    for (std::int64_t c = 0; c < n; ++c) dx[c] = dx[c] * scale - spread;
   }
 }
 
 template <class T>
 void backward_row(const ClassTargets& targets, const Weights<T>& weights, std::int64_t row,
-                  const T* x, T max, double total, double g, T* dx) {
+                  const T* x, double g, T* dx) {
   const std::int64_t n = targets.classes, t = targets.at(row);
   const double sharp = (1 - targets.smoothing) * weights[t];
   const double spread = targets.smoothing / static_cast<double>(n);
   const double mass = sharp + spread * weights.total();
-  gradient_of_row(x, weights.data(), n, max, static_cast<T>(mass * g / total),
-                  static_cast<T>(spread * g), dx);
+  const T max = max_run(x, n);
+  const double total = exponentials_of_row(x, n, max, dx);
+  scale_row(weights.data(), n, static_cast<T>(mass * g / total), static_cast<T>(spread * g), dx);
   // p - 1 at the target, without the cancellation when p is close to 1.
   const double log_p = (static_cast<double>(x[t]) - static_cast<double>(max)) - std::log(total);
   const double below_one = std::expm1(log_p);
@@ -103,26 +112,19 @@ double kept_weight(const ClassTargets& targets, DType dtype) {
   });
 }
 
-void cross_entropy(const ClassTargets& targets, const View& logits, const View& loss,
-                   const View& row_max, const View& row_sum) {
+void cross_entropy(const ClassTargets& targets, const View& logits, const View& loss) {
   visit_floating(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const Weights<T> weights(targets);
     const double s = targets.smoothing, spread = s / static_cast<double>(targets.classes);
     for_each_row(targets, [&](std::int64_t row) {
       T& row_loss = loss.as<T>()[row];
-      T& largest = row_max.as<T>()[row];
-      double& total = row_sum.as<double>()[row];
       row_loss = T(0);
-      largest = T(0);
-      total = 0;
       if (targets.ignores(row)) return;
       const T* x = logits.as<const T>() + row * logits.strides[0];
       const RowSums<T> sums = sums_of_row(x, weights.data(), targets.classes, s != 0);
       const std::int64_t t = targets.at(row);
-      largest = sums.max;
-      total = sums.total;
-      const double log_total = std::log(total);
+      const double log_total = std::log(sums.total);
       const double minus_lp =
           (static_cast<double>(sums.max) - static_cast<double>(x[t])) + log_total;
       double value = (1 - s) * weights[t] * minus_lp;
@@ -132,9 +134,8 @@ void cross_entropy(const ClassTargets& targets, const View& logits, const View& 
   });
 }
 
-void cross_entropy_backward(const ClassTargets& targets, const View& logits, const View& row_max,
-                            const View& row_sum, const View& g, double divisor,
-                            const View& dlogits) {
+void cross_entropy_backward(const ClassTargets& targets, const View& logits, const View& g,
+                            double divisor, const View& dlogits) {
   visit_floating(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const Weights<T> weights(targets);
@@ -146,8 +147,8 @@ void cross_entropy_backward(const ClassTargets& targets, const View& logits, con
         return;
       }
       const double row_g = static_cast<double>(g.as<const T>()[row * g_step]) / divisor;
-      backward_row(targets, weights, row, logits.as<const T>() + row * logits.strides[0],
-                   row_max.as<const T>()[row], row_sum.as<const double>()[row], row_g, dx);
+      backward_row(targets, weights, row, logits.as<const T>() + row * logits.strides[0], row_g,
+                   dx);
     });
   });
 }

@@ -29,16 +29,13 @@ std::optional<std::int64_t> first_bad_target(const ClassTargets& targets);
 /// The number of rows that are not ignored or, with weights, the sum of their targets' weights.
 double kept_weight(const ClassTargets& targets, DType dtype);
 
-/// loss (rows) from logits (rows, classes) with stride 1 along classes; with it the maximum of each
-/// row, of the logits' dtype, and the sum of exp(logits - row_max), f64. All are 0 in ignored rows.
-void cross_entropy(const ClassTargets& targets, const View& logits, const View& loss,
-                   const View& row_max, const View& row_sum);
+/// loss (rows) from logits (rows, classes) with stride 1 along classes; 0 in ignored rows.
+void cross_entropy(const ClassTargets& targets, const View& logits, const View& loss);
 
-/// dlogits = (exp(logits - row_max) / row_sum * sum(q) - q) * g / divisor, row-major; 0 in ignored
-/// rows. g: rows, or 0-d.
-void cross_entropy_backward(const ClassTargets& targets, const View& logits, const View& row_max,
-                            const View& row_sum, const View& g, double divisor,
-                            const View& dlogits);
+/// dlogits = (softmax(logits) * sum(q) - q) * g / divisor, row-major; 0 in ignored rows. g: rows,
+/// or 0-d.
+void cross_entropy_backward(const ClassTargets& targets, const View& logits, const View& g,
+                            double divisor, const View& dlogits);
 
 /// loss (rows) from log-probabilities x (rows, classes) of any strides, without smoothing.
 void nll(const ClassTargets& targets, const View& x, const View& loss);
