@@ -83,6 +83,8 @@ namespace detail {
 /// Throws DTypeError. Checks stand before, so it means a mistake in the library: no type is ever
 /// read as another.
 [[noreturn]] void reject_dtype(DType dtype);
+/// Throws DTypeError: elements of `dtype` would be read or written as those of `wanted`.
+[[noreturn]] void reject_element_type(DType dtype, DType wanted);
 
 }  // namespace detail
 

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace tapehead {
 
@@ -21,8 +22,13 @@ struct View {
   Shape shape;
   Strides strides;  ///< in elements
 
+  /// The elements as what they are. DTypeError when T holds those of another dtype; raw types such
+  /// as std::byte look at any.
   template <class T>
   T* as() const {
+    using Element = std::remove_cv_t<T>;
+    if constexpr (requires { DTypeOf<Element>::value; })
+      if (dtype != dtype_of<Element>) detail::reject_element_type(dtype, dtype_of<Element>);
     return static_cast<T*>(data);
   }
   /// The element that stands `offset` elements from the first one.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <ostream>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -186,6 +187,10 @@ std::string to_string(const Module& module) {
     text += child.summary() + "\n";
   });
   return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const Module& module) {
+  return out << to_string(module);
 }
 
 // ---- EvalMode ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@
 #include <tapehead/nn/named_tensor.h>
 
 #include <concepts>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -134,6 +135,7 @@ class Module {
 
 /// The tree below a module, a line each, with the number of parameters.
 std::string to_string(const Module& module);
+std::ostream& operator<<(std::ostream& out, const Module& module);
 
 /// A module with the options and values of `module` and parameters of its own, in its mode.
 template <class M>

@@ -12,6 +12,7 @@
 #include <tapehead/ops/write.h>
 
 #include <cmath>
+#include <sstream>
 #include <thread>
 
 using namespace tapehead;
@@ -200,6 +201,9 @@ TEST_CASE("printing shows the tree with kinds, options and the number of paramet
         "  rooms.1: Linear(3 -> 3)\n"
         "  roof: LayerNorm(3)\n"
         "  Linear(3 -> 2)\n");
+  std::ostringstream out;
+  out << house;
+  CHECK(out.str() == to_string(house));
 }
 
 // ---- state dicts -------------------------------------------------------------------------------

@@ -357,3 +357,14 @@ TEST_CASE("a module of f32 or f64 loads a state dict in bf16 or f16, which it ho
   check_throws(ErrorKind::value, {"\"weight\" is f64 (2, 3) in place of f32"},
                [&] { linear.load_state_dict(wide); });
 }
+
+TEST_CASE("a view hands out elements as what they are, and no others") {
+  const Tensor x = tensor({1, 2});
+  CHECK(x.view().as<float>()[1] == 2);
+  CHECK(x.view().as<const float>()[0] == 1);
+  CHECK(x.view().as<std::byte>() == static_cast<void*>(x.view().as<float>()));
+  check_throws(ErrorKind::dtype, {"elements of f32", "as those of f64"},
+               [&] { x.view().as<double>(); });
+  check_throws(ErrorKind::dtype, {"elements of bool", "as those of i64"},
+               [&] { ones({2}, DType::boolean).view().as<std::int64_t>(); });
+}
