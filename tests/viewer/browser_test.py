@@ -128,6 +128,31 @@ class ViewerTest(PageTest):
         self.driver.back()
         self.until(lambda: f"storage {storage}" in self.text("#details"))
 
+    def test_what_is_under_the_pointer_is_shown_until_it_moves_on(self):
+        self.page("gpt", state="select=node:0")
+        pinned = self.text("#details h3")
+        storage = self.one("#saved .row").get_attribute("data-key").split(":")[1]
+        for selector, title in ((f"#saved .row[data-key='storage:{storage}']", f"storage {storage}"),
+                                ("#modules [data-key='module:layers.0-1']", "layers.0-1"),
+                                ("#tape .box[data-key='module:layers']", "layers")):
+            with self.subTest(selector):
+                self.hover(selector)
+                self.until(lambda: title in self.text("#preview"))
+                self.assertFalse(self.one("#details > .details-body").is_displayed())
+                self.hover("#details h2")
+                self.until(lambda: self.text("#preview") == "")
+                self.assertTrue(self.one("#details > .details-body").is_displayed())
+                self.assertEqual(self.text("#details h3"), pinned)
+        self.assertTrue(self.driver.current_url.endswith("#select=node:0"))
+        self.click("#tape .box[data-key='module:layers']")
+        self.until(lambda: self.text("#details h3") == "layers")
+        self.assertEqual(self.text("#preview"), "")
+
+    def hover(self, selector):
+        element = self.one(selector)
+        self.script("arguments[0].scrollIntoView({block: 'center'})", element)
+        ActionChains(self.driver).move_to_element(element).perform()
+
     def test_what_the_filters_leave_is_copied(self):
         self.page("gpt", state="query=softmax%5C.y")
         rows = [row for row in self.report("graph", "saved", self.sample("gpt"))["rows"]
