@@ -69,10 +69,30 @@ class ViewerTest(PageTest):
         self.assertIn("4*B*T^2*h bytes each", self.text("#savers"))
         self.assertIn("(B, h, T, T)", self.text("#saved"))
         self.assertNotIn("B", self.text("[data-figure=operations]"))
-        for key in ("saved_activation_bytes", "peak_bytes", "parameter_bytes"):
+        self.check_formulas({"B": 8, "T": 24, "h": 3},
+                            "saved_activation_bytes", "peak_bytes", "parameter_bytes",
+                            "gradient_bytes", "optimizer_state_bytes", "flops")
+        self.assertEqual(self.text("[data-figure=flops] .formula"),
+                         "= 1624*B*T*h + 256*B*T*h^2 + 32*B*T^2*h")
+
+    def check_formulas(self, sizes, *keys):
+        for key in keys:
             formula = self.text(f"[data-figure={key}] .formula").lstrip("= ")
-            value = eval(formula.replace(",", "").replace("^", "**"), {"B": 8, "T": 24, "h": 3})
+            value = eval(formula.replace(",", "").replace("^", "**"), dict(sizes))
             self.assertEqual(value, self.figure(key), formula)
+
+    def test_flops_of_fused_attention_have_the_same_letters(self):
+        self.page("gpt_fused", "--sizes", "B=8", "T=24", "h=3")
+        self.check_formulas({"B": 8, "T": 24, "h": 3}, "flops")
+        self.assertIn("B*T^2*h", self.text("[data-figure=flops] .formula"))
+
+    def test_what_letters_do_not_tell_has_no_formula(self):
+        graph = json.loads(pathlib.Path(self.sample("gpt")).read_text())
+        next(one for one in graph["storages"] if one["category"] == "gradient")["bytes"] += 4
+        pathlib.Path(self.sample("odd_gradient")).write_text(json.dumps(graph))
+        self.page("odd_gradient", "--sizes", "B=8", "T=24", "h=3")
+        self.assertEqual(self.all("[data-figure=gradient_bytes] .formula"), [])
+        self.assertEqual(len(self.all("[data-figure=optimizer_state_bytes] .formula")), 1)
 
     def test_an_empty_tape_says_so(self):
         self.page("empty")
