@@ -63,6 +63,7 @@ class ViewerTest(PageTest):
         self.assertEqual(self.figure("saved_activation_bytes"), summary["saved_activation_bytes"])
         self.assertIn("unknown", self.text("[data-figure=peak_bytes]"))
         self.assertIn("No ledger watched", self.text("#timeline"))
+        self.assertNotIn("Workspace", self.text("#timeline"))
 
     def test_letters_stand_for_sizes(self):
         self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
@@ -230,6 +231,7 @@ class ViewerTest(PageTest):
         self.until(lambda: self.all("#live .row"))
         self.assertEqual(number(self.text("#step-live")), peak["peak_bytes"])
         self.assertIn(": the peak", self.text("#details h3"))
+        self.assertIn("Workspace is no category", self.text("#timeline"))
         self.assertEqual(self.one("#live").get_attribute("aria-rowcount"), str(len(peak["live"])))
         shown = list(zip(map(number, self.column("live", "bytes")), self.column("live", "why")))
         self.assertGreater(len(shown), 10)

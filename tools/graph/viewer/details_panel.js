@@ -81,8 +81,7 @@ class Details {
   help() {
     const key = (name, meaning) => [h("dt", {}, h("kbd", {}, name)), h("dd", {}, meaning)];
     return [h("p", {}, "Click a module, a tensor, a step of the timeline or a box of the tape: " +
-      "what is known of it stands here. Of a row or a box it also does while the pointer rests " +
-      "on it."),
+      "what is known of it stands here. Rows and boxes show it under the pointer, too."),
     h("dl", { class: "facts keys" }, key("/", "search"), key("↑ ↓", "rows of a table"),
       key("← →", "steps of the timeline"), key("Enter", "open"), key("Esc", "close, back")),
     h("p", {}, "The address of this page holds the selection, the filters and the changes: copy " +
