@@ -181,11 +181,12 @@ class Details {
 
   node(id) {
     const { graph } = this, node = graph.nodes[id];
-    const value = (which) => {
+    const value = (which, i) => {
       const row = graph.values[which];
       return [row.name ? `${row.name}: ` : "", this.storageLink(row.storage, describe(row)),
         row.producer >= 0 && row.producer !== id ? [", of ", this.nodeLink(row.producer)]
-          : row.leaf ? ", a leaf" : row.producer < 0 ? ", a constant" : ""];
+          : row.leaf ? ", a leaf" : row.producer < 0 ? ", a constant" : "",
+        node.donatable.includes(i) && ", donatable: nobody else needs it any more"];
     };
     const readers = graph.nodes.flatMap((other, i) =>
       (other.inputs.includes(node.output) && !other.recomputed ? [i] : []));

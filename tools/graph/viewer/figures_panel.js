@@ -86,6 +86,12 @@ function categoryNotes({ model: { graph, summary }, letters }, category) {
   return sum > 0 && sum === summary[`${category}_bytes`] ? [inLetters(rows, letters)] : [];
 }
 
+function operationNotes({ model: { summary } }) {
+  const { donatable_inputs: count } = summary;
+  return ["forward pass; recomputed ones are not counted",
+    count > 0 && `${plural(count, "donatable input")}, whose memory the result could take`];
+}
+
 function flopNotes({ model: { graph }, letters }) {
   const rows = graph.nodes.flatMap((node) => (node.recomputed ? [] : flopProducts(graph, node)));
   return ["forward pass", formulaNote(amountsInLetters(rows, letters))];
@@ -154,7 +160,7 @@ export function figuresPanel(app) {
       figure(app, "Optimizer state", "optimizer_state_bytes",
         { notes: categoryNotes(app, "optimizer_state") }),
       figure(app, "Operations recorded", "operations", { unit: false,
-        notes: ["forward pass; recomputed ones are not counted"] }),
+        notes: operationNotes(app) }),
       figure(app, "Flops of matrix products", "flops", { unit: false, notes: flopNotes(app) }));
     showBest();
     marks.replaceChildren(...badges(app));
