@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True  # the sources stay as they are
 
 from compare_tests import CompareTest  # after the line above
 from drawing_tests import DrawingTest
+from figures_tests import FiguresTest
 from viewer_page import Browser, PageTest, number
 
 from selenium.webdriver import ActionChains
@@ -31,56 +32,6 @@ from selenium.webdriver.common.keys import Keys
 
 
 class ViewerTest(PageTest):
-    # ---- figures ----
-
-    def test_figures_are_those_of_the_summary(self):
-        for name in ("attention", "encoder", "gpt_12", "gpt_fused"):
-            with self.subTest(name):
-                self.page(name)
-                summary = self.report("graph", "summary", self.sample(name))
-                for key in ("saved_activation_bytes", "peak_bytes", "parameter_bytes",
-                            "gradient_bytes", "optimizer_state_bytes", "operations", "flops"):
-                    self.assertEqual(self.figure(key), summary[key], key)
-                self.assertIn(f"at step {summary['peak_step']:,},", self.text("#peak-link"))
-
-    def test_modules_are_those_of_the_summary(self):
-        self.page("gpt_12")
-        (layers,) = [module for module in self.report("graph", "summary", self.sample("gpt_12"))
-                     ["modules"] if module["name"] == "layers"]
-        rows = dict(zip(self.column("modules", "name"),
-                        zip(self.column("modules", "operations"),
-                            self.column("modules", "activations"))))
-        found = {name.strip("▸▾"): tuple(map(number, sums)) for name, sums in rows.items()}
-        (run,) = layers["children"]
-        self.assertEqual((run["name"], run["repeats"]), ("0-11", 12))
-        for name, module in [("layers", layers), ("0-11× 12", run),
-                             *((child["name"], child) for child in run["children"])]:
-            self.assertEqual(found[name], (module["operations"], module["saved_activation_bytes"]))
-
-    def test_without_a_ledger_the_page_says_so(self):
-        self.page("unwatched")
-        summary = self.report("graph", "summary", self.sample("unwatched"))
-        self.assertEqual(self.figure("saved_activation_bytes"), summary["saved_activation_bytes"])
-        self.assertIn("unknown", self.text("[data-figure=peak_bytes]"))
-        self.assertIn("No ledger watched", self.text("#timeline"))
-
-    def test_letters_stand_for_sizes(self):
-        self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
-        self.assertIn("4*B*T^2*h bytes each", self.text("#savers"))
-        self.assertIn("(B, h, T, T)", self.text("#saved"))
-        self.assertNotIn("B", self.text("[data-figure=operations]"))
-        for key in ("saved_activation_bytes", "peak_bytes", "parameter_bytes"):
-            formula = self.text(f"[data-figure={key}] .formula").lstrip("= ")
-            value = eval(formula.replace(",", "").replace("^", "**"), {"B": 8, "T": 24, "h": 3})
-            self.assertEqual(value, self.figure(key), formula)
-
-    def test_an_empty_tape_says_so(self):
-        self.page("empty")
-        self.assertEqual(self.figure("saved_activation_bytes"), 0)
-        self.assertIn("Nothing is saved.", self.text("#savers"))
-        self.assertIn("The tape is empty", self.text("#tape"))
-        self.until(lambda: "Nothing of what was tried" in self.text("#candidates"))
-
     # ---- tables ----
 
     def test_saved_tensors_are_sorted_and_filtered(self):
@@ -127,6 +78,38 @@ class ViewerTest(PageTest):
         self.until(lambda: "Click a module" in self.text("#details"))
         self.driver.back()
         self.until(lambda: f"storage {storage}" in self.text("#details"))
+
+    def test_an_operation_tells_which_of_its_inputs_nobody_needs_any_more(self):
+        graph = json.loads(pathlib.Path(self.sample("gpt")).read_text())
+        node = next(node for node in graph["nodes"] if node.get("donatable") == [0])
+        self.page("gpt", state=f"select=node:{node['id']}")
+        reads = self.all("#details ul")[0].text
+        self.assertTrue(reads.endswith(", donatable: nobody else needs it any more"), reads)
+
+    def test_what_is_under_the_pointer_is_shown_until_it_moves_on(self):
+        self.page("gpt", state="select=node:0")
+        pinned = self.text("#details h3")
+        storage = self.one("#saved .row").get_attribute("data-key").split(":")[1]
+        for selector, title in (("#saved .row", f"storage {storage}"),
+                                ("#modules [data-key='module:layers.0-1']", "layers.0-1"),
+                                ("#tape .box[data-key='module:layers']", "layers")):
+            with self.subTest(selector):
+                self.hover(selector)
+                self.until(lambda: title in self.text("#preview"))
+                self.assertFalse(self.one("#details > .details-body").is_displayed())
+                self.hover("#details h2")
+                self.until(lambda: self.text("#preview") == "")
+                self.assertTrue(self.one("#details > .details-body").is_displayed())
+                self.assertEqual(self.text("#details h3"), pinned)
+        self.assertTrue(self.driver.current_url.endswith("#select=node:0"))
+        self.click("#tape .box[data-key='module:layers']")
+        self.until(lambda: self.text("#details h3") == "layers")
+        self.assertEqual(self.text("#preview"), "")
+
+    def hover(self, selector):
+        element = self.one(selector)
+        self.script("arguments[0].scrollIntoView({block: 'center'})", element)
+        ActionChains(self.driver).move_to_element(element).perform()
 
     def test_what_the_filters_leave_is_copied(self):
         self.page("gpt", state="query=softmax%5C.y")
@@ -185,6 +168,7 @@ class ViewerTest(PageTest):
         self.until(lambda: self.all("#live .row"))
         self.assertEqual(number(self.text("#step-live")), peak["peak_bytes"])
         self.assertIn(": the peak", self.text("#details h3"))
+        self.assertIn("Workspace is no category", self.text("#timeline"))
         self.assertEqual(self.one("#live").get_attribute("aria-rowcount"), str(len(peak["live"])))
         shown = list(zip(map(number, self.column("live", "bytes")), self.column("live", "why")))
         self.assertGreater(len(shown), 10)
@@ -246,7 +230,7 @@ class ViewerTest(PageTest):
     def test_it_prints_on_one_sheet(self):
         for state in ("", "checkpoint=layers.*"):
             with self.subTest(state):
-                self.page("gpt_12", state=state)
+                self.page("gpt_12", "--sizes", "B=8", "T=24", "d=12", "h=3", state=state)
                 self.until(lambda: self.one("#candidates").get_attribute("data-done"))
                 sheets = self.driver.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27,
                                                                          "paperHeight": 11})
@@ -293,7 +277,8 @@ def main():
         PageTest.browser = Browser(samples / "profile")
         try:
             names = [f"{case.__name__}.{name}" for name in arguments.tests
-                     for case in (ViewerTest, CompareTest, DrawingTest) if hasattr(case, name)]
+                     for case in (ViewerTest, FiguresTest, CompareTest, DrawingTest)
+                     if hasattr(case, name)]
             done = unittest.main(argv=["browser_test.py", *names], exit=False)
         finally:
             PageTest.browser.driver.quit()

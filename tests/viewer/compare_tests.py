@@ -3,6 +3,7 @@
 import json
 import pathlib
 import subprocess
+from urllib.parse import quote
 
 from viewer_page import SOURCE, PageTest  # which looks for a browser first
 
@@ -25,10 +26,10 @@ class CompareTest(PageTest):
                 self.one("#change-pattern").send_keys(question["pattern"], Keys.ENTER)
                 self.until(lambda: self.all("#comparison"))
                 then = {key: then for key, (_, then) in self.compared().items()}
+                self.click(".chip button")  # first of all, so that the next question stands alone
+                self.until(lambda: not self.all("#comparison"))
                 self.assertEqual({**then, **self.live_after(question)}, question["then"])
                 self.assertEqual(self.unlike(question), [])
-                self.click(".chip button")
-                self.until(lambda: not self.all("#comparison"))
 
     def live_after(self, question):
         """Steps, and how much was live in each, as the page's simulator has it."""
@@ -107,12 +108,19 @@ class CompareTest(PageTest):
                       self.text("#in-short"))
 
     def test_a_change_that_cannot_be_made_says_why(self):
+        text = pathlib.Path(self.sample("gpt")).read_text()
+        named = text.replace('"layers.0.', '"blöcke' + "\\u0007 und so weiter" * 4 + ".")
+        pathlib.Path(self.sample("long_names")).write_text(named)
         for sample, kind, pattern in (("gpt", "checkpoint", "nothing"), ("gpt", "fuse", "head"),
                                       ("gpt", "recompute", "nothing"),
                                       ("gpt", "recompute", "token_embedding *"),
+                                      ("gpt", "recompute", "layer.? sof?max*"),
+                                      ("empty", "checkpoint", "*"),
+                                      ("long_names", "fuse", "blocke*attn"),
+                                      ("long_names", "recompute", "weiter " * 24),
                                       ("borders", "checkpoint", "two")):
             with self.subTest(kind=kind, pattern=pattern):
-                self.page(sample, state=f"{kind}={pattern.replace(' ', '%20')}")
+                self.page(sample, state=f"{kind}={quote(pattern)}")
                 command = [self.program, "graph", "whatif", self.sample(sample), f"--{kind}",
                            pattern]
                 said = subprocess.run(command, capture_output=True, text=True).stderr

@@ -26,7 +26,7 @@ if not (webdriver and shutil.which("chromium") and shutil.which("chromedriver"))
     sys.exit(NO_BROWSER)
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
-SECONDS = 20  # that anything may take on a busy machine
+SECONDS = 300  # that anything may take on a busy machine: so long only what fails takes
 
 
 def number(text):
@@ -47,6 +47,8 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         service = Service(shutil.which("chromedriver"))
         self.driver = webdriver.Chrome(service=service, options=options)
+        self.driver.set_script_timeout(SECONDS)
+        self.driver.set_page_load_timeout(SECONDS)
         self.driver.execute_cdp_cmd("Network.enable", {})
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {
             "offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0})

@@ -40,8 +40,8 @@ function entryTable(app) {
     { key: "bytes", title: "bytes kept", width: "130px", right: true, cell: (row) =>
       (row.slot ? formatChange(row.bytesAfter - row.bytesBefore) : "") },
   ];
-  return new Table({ label: "What changed", columns, key: (row) => row.id, tallest: 10,
-    open: (row) => app.select(`change:${row.id}`), empty: "nothing differs" });
+  return new Table({ label: "What changed", columns, key: (row) => `change:${row.id}`,
+    tallest: 10, open: (row) => app.select(`change:${row.id}`), empty: "nothing differs" });
 }
 
 // Operations and slots that differ, in one list with ids.

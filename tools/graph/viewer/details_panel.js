@@ -11,6 +11,7 @@ import { heatMaps } from "./heat_maps.js";
 import { maskOfNode } from "./mask_grid.js";
 import { stepText } from "./model.js";
 import { changeBox, patternsOf } from "./modules_panel.js";
+import { Preview } from "./preview.js";
 import { liveStorages } from "./replay.js";
 import { keptFacts } from "./saved_panel.js";
 import { shapeInLetters } from "./sizes.js";
@@ -32,28 +33,34 @@ class Details {
   constructor(app) {
     this.app = app;
     this.uses = ["select", "changes"];
-    this.body = h("div", { class: "details-body" });
+    this.body = h("div", { class: "details-body", "aria-live": "polite" });
+    this.preview = new Preview(this);
     this.close = h("button", { type: "button", class: "small", "aria-label": "close (Esc)",
       on: { click: () => app.select("") } }, "close");
-    this.element = h("aside", { id: "details", class: "panel", "aria-label": "Details",
-      "aria-live": "polite" },
-    h("div", { class: "line" }, h("h2", {}, "Details"), h("span", { class: "space" }),
+    this.element = h("aside", { id: "details", class: "panel", "aria-label": "Details" },
+    h("div", { class: "line" }, h("h2", {}, "Details"), this.preview.note,
+      h("span", { class: "space" }),
       h("button", { type: "button", class: "small", "aria-label": "back",
         on: { click: () => history.back() } }, "←"),
       h("button", { type: "button", class: "small", "aria-label": "forward",
-        on: { click: () => history.forward() } }, "→"), this.close), this.body);
+        on: { click: () => history.forward() } }, "→"), this.close), this.body,
+    this.preview.body);
   }
 
   get model() { return this.app.model; }
   get graph() { return this.app.model.graph; }
+  get selected() { return this.app.state.value.select; }
 
   update() {
-    const { select } = this.app.state.value;
-    this.close.hidden = select === "";
-    const at = select.indexOf(":");
-    const kind = select.slice(0, at), id = select.slice(at + 1);
-    const shown = this.show(kind, id) ?? this.help();
-    this.body.replaceChildren(...shown.flat(Infinity).filter(Boolean));
+    this.preview.end();
+    this.close.hidden = this.selected === "";
+    this.body.replaceChildren(...this.contents(this.selected) ?? this.help());
+  }
+
+  /** What is known of a key, as elements; null when it names nothing. */
+  contents(key) {
+    const at = key.indexOf(":");
+    return this.show(key.slice(0, at), key.slice(at + 1))?.flat(Infinity).filter(Boolean) ?? null;
   }
 
   show(kind, id) {
@@ -74,7 +81,7 @@ class Details {
   help() {
     const key = (name, meaning) => [h("dt", {}, h("kbd", {}, name)), h("dd", {}, meaning)];
     return [h("p", {}, "Click a module, a tensor, a step of the timeline or a box of the tape: " +
-      "what is known of it stands here."),
+      "what is known of it stands here. Rows and boxes show it under the pointer, too."),
     h("dl", { class: "facts keys" }, key("/", "search"), key("↑ ↓", "rows of a table"),
       key("← →", "steps of the timeline"), key("Enter", "open"), key("Esc", "close, back")),
     h("p", {}, "The address of this page holds the selection, the filters and the changes: copy " +
@@ -174,11 +181,12 @@ class Details {
 
   node(id) {
     const { graph } = this, node = graph.nodes[id];
-    const value = (which) => {
+    const value = (which, i) => {
       const row = graph.values[which];
       return [row.name ? `${row.name}: ` : "", this.storageLink(row.storage, describe(row)),
         row.producer >= 0 && row.producer !== id ? [", of ", this.nodeLink(row.producer)]
-          : row.leaf ? ", a leaf" : row.producer < 0 ? ", a constant" : ""];
+          : row.leaf ? ", a leaf" : row.producer < 0 ? ", a constant" : "",
+        node.donatable.includes(i) && ", donatable: nobody else needs it any more"];
     };
     const readers = graph.nodes.flatMap((other, i) =>
       (other.inputs.includes(node.output) && !other.recomputed ? [i] : []));

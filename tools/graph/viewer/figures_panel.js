@@ -5,7 +5,8 @@ import { formatBytes, formatChange, formatCount, formatShare, formatUnits, plura
   from "./format.js";
 import { isRounded, stepText } from "./model.js";
 import { liveStorages } from "./replay.js";
-import { sumInLetters } from "./sizes.js";
+import { flopProducts } from "./products.js";
+import { amountsInLetters, sumInLetters } from "./sizes.js";
 
 const theWords = [
   ["produced", "made in the forward pass"],
@@ -40,11 +41,10 @@ function savedNotes(app) {
     inLetters(own, letters)];
 }
 
+const formulaNote = (formula) => formula && h("span", { class: "formula" }, `= ${formula}`);
+
 // Bytes written in the letters for sizes.
-function inLetters(rows, letters) {
-  const formula = sumInLetters(rows, letters);
-  return formula && h("span", { class: "formula" }, `= ${formula}`);
-}
+const inLetters = (rows, letters) => formulaNote(sumInLetters(rows, letters));
 
 // Storages, each with a value that fills it, where the graph has one.
 function fillings(graph, ids) {
@@ -64,9 +64,37 @@ function peakNotes(app) {
     "parameters and all else included", inLetters(live, app.letters)];
 }
 
-function parameterNotes({ model: { graph }, letters }) {
-  const ids = graph.storages.flatMap(({ category }, id) => (category === "parameter" ? [id] : []));
-  return [inLetters(fillings(graph, ids), letters)];
+const ofCategory = (graph, name) => graph.storages.flatMap(({ category }, id) =>
+  (category === name ? [id] : []));
+
+// The graph has no values of gradients and of optimizer state: where these are as many bytes as the
+// parameters, one by one, or a multiple, they are of the same shapes.
+function likeParameters(graph, ids) {
+  const order = (a, b) => graph.storages[a].bytes - graph.storages[b].bytes;
+  const parameters = ofCategory(graph, "parameter").sort(order);
+  const times = ids.length / parameters.length, sorted = [...ids].sort(order);
+  const bytes = (id) => graph.storages[id].bytes;
+  const of = (i) => parameters[Math.floor(i / times)];
+  if (!Number.isInteger(times) || !sorted.every((id, i) => bytes(id) === bytes(of(i)))) return [];
+  return fillings(graph, sorted.map((_, i) => of(i)));
+}
+
+// Of a category whose storages are all live at once; else no formula of theirs is the figure's.
+function categoryNotes({ model: { graph, summary }, letters }, category) {
+  const rows = likeParameters(graph, ofCategory(graph, category));
+  const sum = rows.reduce((all, { bytes }) => all + bytes, 0);
+  return sum > 0 && sum === summary[`${category}_bytes`] ? [inLetters(rows, letters)] : [];
+}
+
+function operationNotes({ model: { summary } }) {
+  const { donatable_inputs: count } = summary;
+  return ["forward pass; recomputed ones are not counted",
+    count > 0 && `${plural(count, "donatable input")}, whose memory the result could take`];
+}
+
+function flopNotes({ model: { graph }, letters }) {
+  const rows = graph.nodes.flatMap((node) => (node.recomputed ? [] : flopProducts(graph, node)));
+  return ["forward pass", formulaNote(amountsInLetters(rows, letters))];
 }
 
 function badge(kind, text, onClick) {
@@ -127,12 +155,13 @@ export function figuresPanel(app) {
       figure(app, "Saved activations", "saved_activation_bytes",
         { large: true, notes: savedNotes(app) }),
       figure(app, "Peak of live memory", "peak_bytes", { large: true, notes: peakNotes(app) }),
-      figure(app, "Parameters", "parameter_bytes", { notes: parameterNotes(app) }),
-      figure(app, "Gradients", "gradient_bytes"),
-      figure(app, "Optimizer state", "optimizer_state_bytes"),
+      figure(app, "Parameters", "parameter_bytes", { notes: categoryNotes(app, "parameter") }),
+      figure(app, "Gradients", "gradient_bytes", { notes: categoryNotes(app, "gradient") }),
+      figure(app, "Optimizer state", "optimizer_state_bytes",
+        { notes: categoryNotes(app, "optimizer_state") }),
       figure(app, "Operations recorded", "operations", { unit: false,
-        notes: ["forward pass; recomputed ones are not counted"] }),
-      figure(app, "Flops of matrix products", "flops", { unit: false, notes: ["forward pass"] }));
+        notes: operationNotes(app) }),
+      figure(app, "Flops of matrix products", "flops", { unit: false, notes: flopNotes(app) }));
     showBest();
     marks.replaceChildren(...badges(app));
     marks.hidden = marks.childElementCount === 0;

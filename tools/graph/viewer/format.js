@@ -54,5 +54,16 @@ export const straight = (text) => text.replace(/[\u061c\u200e\u200f\u202a-\u202e
 export const clip = (text, characters) =>
   (text.length <= characters ? text : `${text.slice(0, characters - 1)}…`);
 
+/**
+ * The text with "?" for control characters, as errors of the library name things; what is longer
+ * loses its middle to "...".
+ */
+export function fitLabel(text, characters) {
+  const all = [...text.replace(/[\u0000-\u001f\u007f]/g, "?")];
+  if (all.length <= characters) return all.join("");
+  const head = Math.ceil((characters - 3) / 2), tail = characters - 3 - head;
+  return `${all.slice(0, head).join("")}...${all.slice(-tail).join("")}`;
+}
+
 /** "optimizer state" of the category "optimizer_state". */
 export const words = (name) => name.replaceAll("_", " ");

@@ -26,6 +26,7 @@ function checkIds(graph) {
   for (const node of graph.nodes) {
     check(node.output, graph.values, "a node");
     for (const input of node.inputs) check(input, graph.values, "a node");
+    for (const position of node.donatable) check(position, node.inputs, "a donatable input");
   }
   for (const value of graph.values) {
     check(value.storage, graph.storages, "a value");
@@ -54,7 +55,8 @@ export function readGraph(text) {
   const file = JSON.parse(text, turning.test(text) ? straightened : undefined);
   if (file?.format !== "tapehead-graph/1") throw new Error("its format is not tapehead-graph/1");
   const graph = {
-    nodes: file.nodes.map((node) => ({ recomputed: false, planned: false, ...node })),
+    nodes: file.nodes.map((node) =>
+      ({ recomputed: false, planned: false, donatable: [], ...node })),
     values: file.values.map((value) => ({ ...value, producer: value.producer ?? -1 })),
     storages: file.storages.map((storage) => ({ operation: "", ...storage })),
     packings: file.packings ?? [],

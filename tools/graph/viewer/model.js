@@ -75,6 +75,7 @@ function summary(model) {
   return { saved_activation_bytes: activations, saved_bytes: all,
     parameter_bytes: largest.parameter, gradient_bytes: largest.gradient,
     optimizer_state_bytes: largest.optimizer_state, operations: model.tree.operations,
+    donatable_inputs: graph.nodes.reduce((sum, node) => sum + node.donatable.length, 0),
     flops: model.tree.flops, peak_bytes: line?.peak, peak_step: line?.peakStep };
 }
 

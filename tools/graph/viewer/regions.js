@@ -1,5 +1,6 @@
 // Runs of operations of one module, which what-if questions change together.
 import { splitPath } from "./module_tree.js";
+import { nearNames } from "./near_names.js";
 
 /** Whether the whole name matches, * and ? being wildcards. */
 export function matchesWhole(pattern, name) {
@@ -47,7 +48,8 @@ export function findRegions(graph, pattern) {
     if (last && last.last === id - 1 && last.path === path) last.last = id;
     else regions.push({ path, first: id, last: id });
   });
-  if (regions.length === 0) throw new Error(`no module matches "${pattern}"`);
+  if (regions.length === 0)
+    throw new Error(`no module matches "${pattern}"${nearNames(pattern, known.keys())}`);
   return regions;
 }
 

@@ -41,14 +41,16 @@ const product = ({ factor, names }) =>
 export const shapeInLetters = (shape, sizes) => (sizes.length === 0 ? ""
   : `(${shape.map((dim) => (dim === 1 ? "1" : product(factors(dim, sizes)))).join(", ")})`);
 
-// Bytes of a storage that the value fills, as a factor and letters; null when it does not.
-function monomial(value, bytes, sizes) {
-  if (!value) return null;
-  const size = elementBytes(value.dtype);
-  if (elements(value.shape) * size !== bytes) return null;
-  const parts = value.shape.map((dim) => factors(dim, sizes));
+// What the value of a storage comes to, if it fills it.
+const filling = ({ value, bytes }) => (value
+  ? { unit: elementBytes(value.dtype), dims: value.shape, amount: bytes } : { amount: bytes });
+
+// An amount that is the product of the dims, times the unit, as a factor and letters; else null.
+function monomial({ unit, dims, amount }, sizes) {
+  if (!dims || elements(dims) * unit !== amount) return null;
+  const parts = dims.map((dim) => factors(dim, sizes));
   const names = parts.flatMap((part) => part.names);
-  return { factor: parts.reduce((all, part) => all * part.factor, size), names };
+  return { factor: parts.reduce((all, part) => all * part.factor, unit), names };
 }
 
 // Each quotient and its divisor make one letter: d/h times h is d.
@@ -77,21 +79,24 @@ function term({ factor, key }) {
 
 /** "4*B*T*d" for what keeps these bytes; "" where letters do not tell. */
 export function bytesInLetters(value, bytes, sizes) {
-  const found = sizes.length > 0 && monomial(value, bytes, sizes);
+  const found = sizes.length > 0 && monomial(filling({ value, bytes }), sizes);
   return found ? term({ factor: found.factor, key: power(found.names) }) : "";
 }
 
-/** The sum over rows {value, bytes}, the largest term first; "" without letters. */
-export function sumInLetters(rows, sizes) {
+/** The sum over rows {unit, dims, amount}, the largest term first; "" without letters. */
+export function amountsInLetters(rows, sizes) {
   if (sizes.length === 0) return "";
   const terms = new Map();
-  for (const { value, bytes } of rows) {
-    const found = monomial(value, bytes, sizes) ?? { factor: bytes, names: [] };
+  for (const row of rows) {
+    const found = monomial(row, sizes) ?? { factor: row.amount, names: [] };
     const key = power(found.names);
-    const sum = terms.get(key) ?? { factor: 0, bytes: 0, key };
+    const sum = terms.get(key) ?? { factor: 0, amount: 0, key };
     sum.factor += found.factor;
-    sum.bytes += bytes;
+    sum.amount += row.amount;
     terms.set(key, sum);
   }
-  return [...terms.values()].sort((a, b) => b.bytes - a.bytes).map(term).join(" + ");
+  return [...terms.values()].sort((a, b) => b.amount - a.amount).map(term).join(" + ");
 }
+
+/** The same over rows {value, bytes}. */
+export const sumInLetters = (rows, sizes) => amountsInLetters(rows.map(filling), sizes);

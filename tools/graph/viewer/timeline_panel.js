@@ -25,7 +25,10 @@ class TimelinePanel {
     this.element = panel("timeline", "Live memory over the step", "Operations from left " +
       "to right: forward, backward, update. Click a step to list what is live there and why; drag " +
       "to zoom in.", this.plot,
-    h("div", { class: "line" }, this.legend, this.zoom, this.whole), this.readout);
+    h("div", { class: "line" }, this.legend, this.zoom, this.whole), this.readout,
+    app.model.line && h("p", { class: "about" }, "Transient is all else: results that no slot " +
+      "keeps, and what an operation makes on its way. Workspace is no category: kernels work on " +
+      "their stacks, and what BLAS takes for itself is not counted."));
     if (app.model.line) this.listen();
   }
 

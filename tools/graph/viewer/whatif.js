@@ -1,4 +1,5 @@
 // What-if questions, one after the other, and their figures.
+import { withDonatable } from "./donatable.js";
 import { allFlops, savedBytes } from "./graph.js";
 import { replay } from "./replay.js";
 import { checkpointed } from "./whatif_checkpoint.js";
@@ -12,7 +13,7 @@ export const isChange = ({ kind, pattern }) => Object.hasOwn(kinds, kind) && pat
 
 /** The graph after these changes, in their order. Throws an Error that says why not. */
 export const changed = (graph, changes) =>
-  changes.reduce((result, { kind, pattern }) => kinds[kind](result, pattern), graph);
+  changes.reduce((result, { kind, pattern }) => withDonatable(kinds[kind](result, pattern)), graph);
 
 /** The figures that `tapehead graph whatif --json` compares; no peak without events. */
 export function figures(graph, line = replay(graph)) {

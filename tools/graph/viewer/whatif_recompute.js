@@ -1,6 +1,7 @@
 // What-if: saved slots made again where they are read. The twin of whatif_recompute.cpp; whatif.h
 // tells every edit.
 import { Keepers, slotLabel } from "./graph.js";
+import { nearNames } from "./near_names.js";
 import { Readers, matchesWhole } from "./regions.js";
 import { Script, part } from "./script.js";
 import { copyOfLists } from "./whatif_checkpoint.js";
@@ -25,15 +26,18 @@ class Recomputation {
   storage(value) { return this.was.values[value].storage; }
 
   choose(pattern) {
+    const labels = new Set();
     this.was.saved.forEach((slot, i) => {
       if (this.was.nodes[slot.node].recomputed || slot.packing >= 0) return;
       const label = slotLabel(this.was, slot);
+      labels.add(label);
       if (!matchesWhole(pattern, label)) return;
       if (this.was.values[slot.value].producer < 0)
         throw new Error(`${label} is no result of an operation that could run again`);
       this.chosen.add(i);
     });
-    if (this.chosen.size === 0) throw new Error(`no saved slot matches "${pattern}"`);
+    if (this.chosen.size === 0)
+      throw new Error(`no saved slot matches "${pattern}"${nearNames(pattern, labels)}`);
   }
 
   // Whether the value can be had when the rule of `node` runs: slots of later operations are gone

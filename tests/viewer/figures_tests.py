@@ -1,0 +1,81 @@
+"""The figures at the top of the tape viewer, and the letters that stand for sizes."""
+
+import json
+import pathlib
+import re
+
+from viewer_page import PageTest, number
+
+
+class FiguresTest(PageTest):
+    def test_figures_are_those_of_the_summary(self):
+        for name in ("attention", "encoder", "gpt_12", "gpt_fused"):
+            with self.subTest(name):
+                self.page(name)
+                summary = self.report("graph", "summary", self.sample(name))
+                for key in ("saved_activation_bytes", "peak_bytes", "parameter_bytes",
+                            "gradient_bytes", "optimizer_state_bytes", "operations", "flops"):
+                    self.assertEqual(self.figure(key), summary[key], key)
+                self.assertIn(f"at step {summary['peak_step']:,},", self.text("#peak-link"))
+                donatable = re.findall(r"([\d,]+) donatable input", self.text("#figures"))
+                self.assertEqual(donatable, [f"{summary['donatable_inputs']:,}"]
+                                 if summary["donatable_inputs"] > 0 else [])
+
+    def test_modules_are_those_of_the_summary(self):
+        self.page("gpt_12")
+        (layers,) = [module for module in self.report("graph", "summary", self.sample("gpt_12"))
+                     ["modules"] if module["name"] == "layers"]
+        rows = dict(zip(self.column("modules", "name"),
+                        zip(self.column("modules", "operations"),
+                            self.column("modules", "activations"))))
+        found = {name.strip("▸▾"): tuple(map(number, sums)) for name, sums in rows.items()}
+        (run,) = layers["children"]
+        self.assertEqual((run["name"], run["repeats"]), ("0-11", 12))
+        for name, module in [("layers", layers), ("0-11× 12", run),
+                             *((child["name"], child) for child in run["children"])]:
+            self.assertEqual(found[name], (module["operations"], module["saved_activation_bytes"]))
+
+    def test_without_a_ledger_the_page_says_so(self):
+        self.page("unwatched")
+        summary = self.report("graph", "summary", self.sample("unwatched"))
+        self.assertEqual(self.figure("saved_activation_bytes"), summary["saved_activation_bytes"])
+        self.assertIn("unknown", self.text("[data-figure=peak_bytes]"))
+        self.assertIn("No ledger watched", self.text("#timeline"))
+        self.assertNotIn("Workspace", self.text("#timeline"))
+
+    def test_letters_stand_for_sizes(self):
+        self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
+        self.assertIn("4*B*T^2*h bytes each", self.text("#savers"))
+        self.assertIn("(B, h, T, T)", self.text("#saved"))
+        self.assertNotIn("B", self.text("[data-figure=operations]"))
+        self.check_formulas({"B": 8, "T": 24, "h": 3},
+                            "saved_activation_bytes", "peak_bytes", "parameter_bytes",
+                            "gradient_bytes", "optimizer_state_bytes", "flops")
+        self.assertEqual(self.text("[data-figure=flops] .formula"),
+                         "= 1624*B*T*h + 256*B*T*h^2 + 32*B*T^2*h")
+
+    def check_formulas(self, sizes, *keys):
+        for key in keys:
+            formula = self.text(f"[data-figure={key}] .formula").lstrip("= ")
+            value = eval(formula.replace(",", "").replace("^", "**"), dict(sizes))
+            self.assertEqual(value, self.figure(key), formula)
+
+    def test_flops_of_fused_attention_have_the_same_letters(self):
+        self.page("gpt_fused", "--sizes", "B=8", "T=24", "h=3")
+        self.check_formulas({"B": 8, "T": 24, "h": 3}, "flops")
+        self.assertIn("B*T^2*h", self.text("[data-figure=flops] .formula"))
+
+    def test_what_letters_do_not_tell_has_no_formula(self):
+        graph = json.loads(pathlib.Path(self.sample("gpt")).read_text())
+        next(one for one in graph["storages"] if one["category"] == "gradient")["bytes"] += 4
+        pathlib.Path(self.sample("odd_gradient")).write_text(json.dumps(graph))
+        self.page("odd_gradient", "--sizes", "B=8", "T=24", "h=3")
+        self.assertEqual(self.all("[data-figure=gradient_bytes] .formula"), [])
+        self.assertEqual(len(self.all("[data-figure=optimizer_state_bytes] .formula")), 1)
+
+    def test_an_empty_tape_says_so(self):
+        self.page("empty")
+        self.assertEqual(self.figure("saved_activation_bytes"), 0)
+        self.assertIn("Nothing is saved.", self.text("#savers"))
+        self.assertIn("The tape is empty", self.text("#tape"))
+        self.until(lambda: "Nothing of what was tried" in self.text("#candidates"))
