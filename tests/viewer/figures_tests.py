@@ -52,7 +52,7 @@ class FiguresTest(PageTest):
                             "saved_activation_bytes", "peak_bytes", "parameter_bytes",
                             "gradient_bytes", "optimizer_state_bytes", "flops")
         self.assertEqual(self.text("[data-figure=flops] .formula"),
-                         "= 1624*B*T*h + 256*B*T*h^2 + 32*B*T^2*h")
+                         "= 7176*B*T + 32*B*T^2*h")
 
     def check_formulas(self, sizes, *keys):
         for key in keys:
@@ -72,6 +72,21 @@ class FiguresTest(PageTest):
         self.page("odd_gradient", "--sizes", "B=8", "T=24", "h=3")
         self.assertEqual(self.all("[data-figure=gradient_bytes] .formula"), [])
         self.assertEqual(len(self.all("[data-figure=optimizer_state_bytes] .formula")), 1)
+
+    def test_a_size_that_two_letters_share_stays_a_number(self):
+        self.page("gpt", "--sizes", "B=8", "T=24", "d=24", "h=3")
+        self.assertIn("share stay numbers: 24 (T, d).", self.text("#letters-note"))
+        self.assertIn("(B, h, 24, 24)", self.text("#saved"))
+        self.check_formulas({"B": 8, "h": 3}, "saved_activation_bytes", "peak_bytes", "flops")
+        self.assertTrue(self.text("[data-figure=saved_activation_bytes]")
+                        .endswith(" at these sizes"))
+
+    def test_no_size_is_written_as_a_multiple_a_quotient_or_a_power_of_letters(self):
+        self.page("gpt", "--sizes", "B=2", "T=48", "q=6")  # 8 = B^3, 24 = T/B, 12 = 2*q
+        self.assertEqual(self.all(".formula"), [])
+        self.assertNotIn("share", self.text("#letters-note"))
+        self.assertNotRegex("".join(cell.text for cell in self.all("#saved [data-key=shape]")),
+                            r"\*|/|\|")
 
     def test_an_empty_tape_says_so(self):
         self.page("empty")

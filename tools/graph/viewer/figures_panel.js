@@ -6,7 +6,7 @@ import { formatBytes, formatChange, formatCount, formatShare, formatUnits, plura
 import { isRounded, stepText } from "./model.js";
 import { liveStorages } from "./replay.js";
 import { flopProducts } from "./products.js";
-import { amountsInLetters, sumInLetters } from "./sizes.js";
+import { amountsInLetters, sharedSizes, sumInLetters } from "./sizes.js";
 
 const theWords = [
   ["produced", "made in the forward pass"],
@@ -41,7 +41,8 @@ function savedNotes(app) {
     inLetters(own, letters)];
 }
 
-const formulaNote = (formula) => formula && h("span", { class: "formula" }, `= ${formula}`);
+const formulaNote = ({ formula, isFixed }) => formula && [h("span", { class: "formula" },
+  `= ${formula}`), isFixed && " at these sizes"];
 
 // Bytes written in the letters for sizes.
 const inLetters = (rows, letters) => formulaNote(sumInLetters(rows, letters));
@@ -140,6 +141,15 @@ function inShort(app) {
   `, for ${extra > 0 ? `${formatCount(extra)} flops more` : "no more flops"}.`];
 }
 
+// How the formulas are to be read; "" without letters.
+function lettersText(letters) {
+  if (letters.length === 0) return "";
+  const shared = sharedSizes(letters);
+  return "Formulas: a letter stands wherever a dim has its size; other dims stay numbers, and such " +
+    `a formula holds at these sizes alone.${shared.length > 0
+      ? ` Sizes that two letters share stay numbers: ${shared.join(", ")}.` : ""}`;
+}
+
 export function figuresPanel(app) {
   const figures = h("dl", { class: "figures" }), marks = h("p", { class: "badges" });
   const short = h("p", { id: "in-short" });
@@ -147,8 +157,9 @@ export function figuresPanel(app) {
     theWords.map(([word, meaning], i) =>
       [i > 0 ? ", " : "", h("strong", {}, word), ` = ${meaning}`]),
     ". Bytes are counted by distinct memory: what several operations keep counts once.");
+  const letters = h("p", { class: "words", id: "letters-note" });
   const element = h("section", { id: "figures", class: "panel", "aria-label": "Figures" },
-    figures, short, marks, legend);
+    figures, short, marks, legend, letters);
   const showBest = () => short.replaceChildren(...inShort(app));
   return { element, uses: [], showBest, update() {
     figures.replaceChildren(
@@ -165,5 +176,6 @@ export function figuresPanel(app) {
     showBest();
     marks.replaceChildren(...badges(app));
     marks.hidden = marks.childElementCount === 0;
+    letters.textContent = lettersText(app.letters);
   } };
 }
