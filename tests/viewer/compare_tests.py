@@ -90,11 +90,14 @@ class CompareTest(PageTest):
     def test_what_would_help_is_tried_and_offered(self):
         self.page("gpt_12")
         self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        uncounted = "fused attention makes q k^T again in its backward pass: not counted"
+        self.assertEqual(self.text("#candidates").count(uncounted), 1)
         self.click("#candidates [data-change='fuse *']")
         answer = self.report("graph", "whatif", self.sample("gpt_12"), "--fuse", "*")
         self.until(lambda: self.all("#comparison"))
         self.assertEqual(self.compared()["peak_bytes"][1], answer["peak_bytes"]["then"])
         self.assertIn("What if: fused attention", self.text("#strip"))
+        self.assertIn(uncounted, self.text("#change"))
 
     def test_the_answer_in_short_names_the_largest_saver_and_the_best_change(self):
         self.page("gpt_12")

@@ -44,6 +44,9 @@ const verbs = {
 export const changeText = ({ kind, pattern }) =>
   `${verbs[kind]} ${kind === "fuse" && pattern === "*" ? "all modules" : pattern}`;
 
+/** What the flops of a graph with fused attention leave out. */
+export const fusedNote = "fused attention makes q k^T again in its backward pass: not counted";
+
 function modulePatterns(tree) {
   const found = new Map();
   const visit = (module) => {

@@ -1,5 +1,5 @@
 // Who keeps the most and why; what would bring it down; what the lint found.
-import { byWorth, candidates, changeText, findings, savers, tried } from "./advice.js";
+import { byWorth, candidates, changeText, findings, fusedNote, savers, tried } from "./advice.js";
 import { h, link, panel } from "./dom.js";
 import { formatBytes, formatChange, formatCount, formatShare, plural } from "./format.js";
 import { bytesInLetters } from "./sizes.js";
@@ -46,10 +46,11 @@ function saversTable(app) {
 
 const signedShare = (share) => `${share > 0 ? "+" : ""}${(100 * share).toFixed(0)} %`;
 
-function extraFlops(now, then) {
-  if (then === now) return "none";
+// The kernel's backward pass multiplies within one operation, which records no product.
+function extraFlops(now, then, kind) {
   const share = now > 0 ? ` (${signedShare(then / now - 1)})` : "";
-  return formatChange(then - now) + share;
+  return [then === now ? "none" : formatChange(then - now) + share,
+    kind === "fuse" && h("div", { class: "second" }, fusedNote)];
 }
 
 function changeRow(app, { change, now, then }) {
@@ -61,7 +62,7 @@ function changeRow(app, { change, now, then }) {
   return h("tr", {},
     h("td", { class: "label" }, changeText(change)),
     changeOf("peak_bytes"), changeOf("saved_activation_bytes"),
-    h("td", { class: "right number" }, extraFlops(now.flops, then.flops)),
+    h("td", { class: "right number" }, extraFlops(now.flops, then.flops, change.kind)),
     h("td", {}, h("button", { type: "button", class: "small",
       "data-change": `${change.kind} ${change.pattern}`,
       on: { click: () => app.state.set({ changes: [...app.state.value.changes, change] }) } },
@@ -99,7 +100,7 @@ function changesTable(app) {
   tryAll(app, body);
   return h("table", { class: "plain" },
     h("thead", {}, h("tr", {}, h("th", {}, "change"),
-      ["peak then, bytes", "saved then, bytes", "extra flops"].map((name) =>
+      ["peak then, bytes", "saved then, bytes", "extra recorded flops"].map((name) =>
         h("th", { class: "right" }, name)),
       h("th", {}, ""))), body);
 }

@@ -1,5 +1,5 @@
 // What is compared with what: a what-if question, or a second graph.
-import { changeText } from "./advice.js";
+import { changeText, fusedNote } from "./advice.js";
 import { h, link, panel } from "./dom.js";
 import { diff } from "./diff.js";
 import { formatBytes, formatChange, formatCount } from "./format.js";
@@ -51,6 +51,8 @@ function changesOf(app) {
     ...nodes.map((entry) => ({ ...entry, slot: false }))].map((entry, id) =>
     ({ ...entry, id: String(id), mark: entry.kind }));
 }
+
+const isFused = ({ nodes }) => nodes.some(({ operation }) => operation === "fused_attention");
 
 class ChangePanel {
   constructor(app) {
@@ -126,6 +128,8 @@ class ChangePanel {
     return [h("div", { class: "pair" },
       h("div", {}, comparison(figures(model.graph, model.line), figures(other.graph, other.line),
         isWhatIf ? ["now", "then"] : ["before", "after"]),
+      (isFused(model.graph) || isFused(other.graph)) && h("p", { class: "about" },
+        `Of the flops: ${fusedNote}.`),
       isWhatIf && h("p", { class: "about" }, "The same answer in a terminal: ",
         commands(changes).map((command, i) => [i > 0 ? " && " : "", h("code", {}, command)]))),
       h("div", {}, h("h3", {}, `What changed: ${Object.keys(signs).map((kind) =>

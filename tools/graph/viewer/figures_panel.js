@@ -1,5 +1,5 @@
 // The header's numbers, the three words, and what is wrong.
-import { changeText, savers } from "./advice.js";
+import { changeText, fusedNote, savers } from "./advice.js";
 import { h, link } from "./dom.js";
 import { formatBytes, formatChange, formatCount, formatShare, formatUnits, plural }
   from "./format.js";
@@ -138,7 +138,8 @@ function inShort(app) {
     changes: [...app.state.value.changes, change] })),
   ` brings the ${key === "peak_bytes" ? "peak" : "saved bytes"} down the most, from ` +
     `${formatCount(now[key])} to `, h("span", { class: "less" }, formatCount(then[key])),
-  `, for ${extra > 0 ? `${formatCount(extra)} flops more` : "no more flops"}.`];
+  `, for ${extra > 0 ? `${formatCount(extra)} flops more` : "no more recorded flops"}` +
+    `${change.kind === "fuse" ? ` (${fusedNote})` : ""}.`];
 }
 
 // How the formulas are to be read; "" without letters.
