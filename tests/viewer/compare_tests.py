@@ -148,6 +148,16 @@ class CompareTest(PageTest):
                          [entry["place"] for entry in entries][:len(places)])
         self.assertIn("after", self.column("modules", "then")[0] + self.text("#modules .head"))
 
+    def test_a_comparison_with_a_second_graph_is_taken_back(self):
+        for place in ("#strip", "#change .changes"):
+            with self.subTest(place):
+                self.page("gpt", "--diff", self.sample("gpt_fused"))
+                self.assertEqual(self.text("#change h2"), "Before and after")
+                self.click(f"{place} .link")
+                self.until(lambda: not self.all("#comparison"))
+                self.assertEqual(self.text("#change h2"), "What if")
+                self.assertFalse(self.one("#strip").is_displayed())
+
     def test_a_change_leads_to_what_it_was_and_back(self):
         self.page("gpt", "--diff", self.sample("gpt_fused"))
         self.until(lambda: "softmax.y #1" in "".join(self.column("change", "place")))

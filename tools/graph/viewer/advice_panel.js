@@ -132,7 +132,9 @@ export function advicePanel(app) {
         h("p", { class: "about" }, "What several operations keep counts with the first of them.")),
       h("div", {}, h("h3", {}, "What would bring it down"), changesTable(app),
         h("p", { class: "about" }, "Computed in this page from the recorded step, without " +
-          "running it; ", h("em", {}, "try it"), " shows the whole page with the change made."))),
+          "running it. ", h("em", {}, "try it"), " sets the change beside what is: a line \"then\" " +
+          "below the figures, a dashed outline in the timeline, columns of the modules and marks " +
+          "on the tape. What is selected stays as recorded."))),
     findingsTable(app));
   let shown = null;  // letters
   return { element, uses: [], update() {

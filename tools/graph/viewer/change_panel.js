@@ -105,8 +105,9 @@ class ChangePanel {
       changeText(change), h("button", { type: "button",
         "aria-label": `take back: ${changeText(change)}`,
         on: { click: () => this.drop(i) } }, "×"))),
-    ...(changes.length > 0 ? [h("button", { type: "button", class: "link",
-      on: { click: () => app.state.set({ changes: [] }) } }, "take all back")] : []));
+    changes.length > 0 ? link("take all back", () => app.state.set({ changes: [] })) : "",
+    app.second && changes.length === 0 ? link("take the second graph back", () =>
+      app.closeOther()) : "");
     this.problem.textContent = app.problem;
     this.problem.hidden = app.problem === "";
     this.element.querySelector("h2").textContent = app.other && changes.length === 0

@@ -94,7 +94,8 @@ class App {
     this.strip.replaceChildren(h("strong", {}, changes.length > 0
       ? `What if: ${changes.map(changeText).join(", ")}.` : "Two graphs, before and after."),
     figure("Saved", "saved_activation_bytes"), figure("Peak", "peak_bytes"), " ",
-    changes.length > 0 ? link("take back", () => this.state.set({ changes: [] })) : "");
+    link("take back", () => (changes.length > 0 ? this.state.set({ changes: [] })
+      : this.closeOther())));
   }
 
   // ---- what is compared ----
@@ -125,6 +126,12 @@ class App {
       this.problem = `${file.name} cannot be compared: ${error.message}`;
       this.update();
     }
+  }
+
+  /** Ends the comparison with a second graph. */
+  closeOther() {
+    this.second = null;
+    this.update();
   }
 
   listenToFiles() {
