@@ -159,6 +159,20 @@ class ViewerTest(PageTest):
         self.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
         self.until(lambda: "token_embedding" in self.text("#details h3"))
 
+    def test_escape_clears_the_search_then_the_selection_then_the_last_change(self):
+        self.page("gpt", state="select=node:0&checkpoint=layers.0&fuse=layers.1")
+        self.press("/")
+        self.press("gelu")
+        self.until(lambda: "query=gelu" in self.driver.current_url)
+        left = ["query", "select", "fuse", "checkpoint"]
+        while left:
+            self.press(Keys.ESCAPE)
+            gone = left.pop(0)
+            self.until(lambda: f"{gone}=" not in self.driver.current_url)
+            for name in left:
+                self.assertIn(f"{name}=", self.driver.current_url)
+        self.assertIn("clears the search, closes the details", self.text("#details .keys"))
+
     # ---- timeline ----
 
     def test_the_peak_lists_what_is_live_there(self):

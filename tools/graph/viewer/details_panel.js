@@ -83,7 +83,8 @@ class Details {
     return [h("p", {}, "Click a module, a tensor, a step of the timeline or a box of the tape: " +
       "what is known of it stands here. Rows and boxes show it under the pointer, too."),
     h("dl", { class: "facts keys" }, key("/", "search"), key("↑ ↓", "rows of a table"),
-      key("← →", "steps of the timeline"), key("Enter", "open"), key("Esc", "close, back")),
+      key("← →", "steps of the timeline"), key("Enter", "open"), key("Esc", "one thing " +
+        "back: clears the search, closes the details, shows all steps, takes the last change back")),
     h("p", {}, "The address of this page holds the selection, the filters and the changes: copy " +
       "it to show someone the same view.")];
   }

@@ -11,17 +11,25 @@ function moveStep(app, distance) {
   app.select(`step:${to}`);
 }
 
-// What is open goes first: the selection, then the zoom.
-function goBack(app) {
-  if (app.state.value.select !== "") app.select("");
-  else if (app.state.value.range.length > 0) app.state.set({ range: [] });
+// One thing at a time: the search, the selection, the zoom, then the last change.
+function goBack({ state }) {
+  const { query, select, range, changes } = state.value;
+  if (query !== "") state.set({ query: "" });
+  else if (select !== "") state.set({ select: "" });
+  else if (range.length > 0) state.set({ range: [] });
+  else if (changes.length > 0) state.set({ changes: changes.slice(0, -1) });
+}
+
+function leaveBox(app, box) {
+  if (box.id === "search") app.state.set({ query: "" });
+  box.blur();
 }
 
 export function listenToKeys(app) {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (isTyping(event.target)) {
-      if (event.key === "Escape") event.target.blur();
+      if (event.key === "Escape") leaveBox(app, event.target);
       return;
     }
     if (event.key === "/") document.getElementById("search").focus();
