@@ -1,5 +1,4 @@
 // Who keeps the most, and what would bring it down.
-import { slotLabel } from "./graph.js";
 import { chainsIn } from "./whatif_fuse.js";
 import { changed, figures } from "./whatif.js";
 
@@ -24,15 +23,17 @@ export function savers(model) {
     if (row.anyway) continue;
     const slot = model.graph.saved[row.slots[0]];
     const label = starredLabel(model.graph, slot);
-    if (!groups.has(label))
-      groups.set(label, { label, bytes: 0, rows: [], why: slot.reason,
-        example: slotLabel(model.graph, slot) });
+    if (!groups.has(label)) groups.set(label, { label, bytes: 0, rows: [], why: slot.reason });
     const group = groups.get(label);
     group.bytes += row.bytes;
     group.rows.push(row);
   }
   return [...groups.values()].sort((a, b) => b.bytes - a.bytes);
 }
+
+/** What a group of savers() opens: its storage, or all of them together. */
+export const keyOfSavers = ({ label, rows }) =>
+  (rows.length === 1 ? rows[0].key : `savers:${label}`);
 
 const verbs = {
   checkpoint: "checkpoint",

@@ -1,5 +1,6 @@
 // Who keeps the most and why; what would bring it down; what the lint found.
-import { byWorth, candidates, changeText, findings, fusedNote, savers, tried } from "./advice.js";
+import { byWorth, candidates, changeText, findings, fusedNote, keyOfSavers, savers, tried }
+  from "./advice.js";
 import { h, link, panel } from "./dom.js";
 import { formatBytes, formatChange, formatCount, formatShare, plural } from "./format.js";
 import { bytesInLetters } from "./sizes.js";
@@ -17,11 +18,8 @@ function saverRow(app, group) {
   const total = app.model.summary.saved_activation_bytes;
   const [first] = group.rows, many = group.rows.length;
   const each = bytesInLetters(first.value, first.bytes, app.letters);
-  const show = () => app.state.set(many === 1 ? { select: first.key }
-    : { query: group.example.split(" ").pop().replace(/[.*+?^${}()|[\]\\]/g, "\\$&"),
-        select: first.key });
   return h("tr", {},
-    h("td", { class: "label" }, link(group.label, show), many > 1 ? ` ×\u00a0${many}` : ""),
+    h("td", { class: "label" }, link(group.label, () => app.select(keyOfSavers(group))), many > 1 ? ` ×\u00a0${many}` : ""),
     h("td", { class: "right number" }, formatBytes(group.bytes)),
     h("td", { class: "share" }, bar(group.bytes, total),
       h("span", {}, formatShare(group.bytes, total))),

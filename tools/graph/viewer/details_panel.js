@@ -8,12 +8,14 @@ import { categories, describeAttribute } from "./graph.js";
 import { describe, formatBytes, formatCount, formatShare, place, plural, shapeText, words }
   from "./format.js";
 import { heatMaps } from "./heat_maps.js";
+import { keysHelp } from "./keyboard.js";
 import { maskOfNode } from "./mask_grid.js";
 import { stepText } from "./model.js";
 import { changeBox, patternsOf } from "./modules_panel.js";
 import { Preview } from "./preview.js";
 import { liveStorages } from "./replay.js";
 import { keptFacts } from "./saved_panel.js";
+import { saversDetails } from "./savers_details.js";
 import { shapeInLetters } from "./sizes.js";
 import { Table, lines } from "./table.js";
 
@@ -66,6 +68,7 @@ class Details {
   show(kind, id) {
     const row = Number(id);
     if (kind === "module") return this.module(id);
+    if (kind === "savers") return saversDetails(this.app, id);
     if (kind === "change") {
       const entry = this.app.changeEntries.find((one) => one.id === id);
       return entry && changeDetails(this.app, entry);
@@ -79,12 +82,9 @@ class Details {
   }
 
   help() {
-    const key = (name, meaning) => [h("dt", {}, h("kbd", {}, name)), h("dd", {}, meaning)];
     return [h("p", {}, "Click a module, a tensor, a step of the timeline or a box of the tape: " +
       "what is known of it stands here. Rows and boxes show it under the pointer, too."),
-    h("dl", { class: "facts keys" }, key("/", "search"), key("↑ ↓", "rows of a table"),
-      key("← →", "steps of the timeline"), key("Enter", "open"), key("Esc", "one thing " +
-        "back: clears the search, closes the details, shows all steps, takes the last change back")),
+    keysHelp(),
     h("p", {}, "The address of this page holds the selection, the filters and the changes: copy " +
       "it to show someone the same view.")];
   }

@@ -1,5 +1,5 @@
 // The header's numbers, the three words, and what is wrong.
-import { changeText, fusedNote, savers } from "./advice.js";
+import { changeText, fusedNote, keyOfSavers, savers } from "./advice.js";
 import { h, link } from "./dom.js";
 import { formatBytes, formatChange, formatCount, formatShare, formatUnits, plural }
   from "./format.js";
@@ -128,7 +128,7 @@ function inShort(app) {
   if (!most) return [];
   const times = most.rows.length > 1 ? ` × ${formatCount(most.rows.length)}` : "";
   const line = [h("strong", {}, "In short: "), "the most is kept by ",
-    link(most.label, () => app.select(most.rows[0].key)), `${times}, ${formatBytes(most.bytes)} ` +
+    link(most.label, () => app.select(keyOfSavers(most))), `${times}, ${formatBytes(most.bytes)} ` +
     `bytes, ${formatShare(most.bytes, total)}, for ${most.why}.`];
   if (!app.best) return line;
   const { change, now, then } = app.best;

@@ -1,4 +1,18 @@
 // Keys of the whole page. Tables and the drawing have their own.
+import { h } from "./dom.js";
+
+const keys = [
+  ["/", "search"],
+  ["↑ ↓", "rows of a table"],
+  ["← →", "steps of the timeline"],
+  ["Enter", "open"],
+  ["Esc", "one thing back: clears the search, closes the details, shows all steps, takes the last " +
+    "change back"],
+];
+
+/** Every key with its meaning. */
+export const keysHelp = () => h("dl", { class: "facts keys" }, keys.map(([name, meaning]) =>
+  [h("dt", {}, h("kbd", {}, name)), h("dd", {}, meaning)]));
 
 const isTyping = (element) => element.matches?.("input:not([type=checkbox]), textarea, select");
 
