@@ -104,11 +104,26 @@ class CompareTest(PageTest):
         self.until(lambda: self.one("#candidates").get_attribute("data-done"))
         answer = self.report("graph", "whatif", self.sample("gpt_12"), "--checkpoint", "layers.*")
         peak, flops = answer["peak_bytes"], answer["flops"]
-        self.assertIn("the most is kept by layers.*.self_attn softmax.y × 12, 663,552 (648.00 KiB) "
-                      "bytes, 26.5 %, for dx = y * (g - sum(g * y)). Of what was tried, checkpoint "
+        self.assertIn("the most is kept by layers.*.self_attn softmax.y × 12, 663,552 bytes "
+                      "(648.00 KiB), 26.5 %, for dx = y * (g - sum(g * y)). Of what was tried, checkpoint "
                       f"layers.* brings the peak down the most, from {peak['now']:,} to "
                       f"{peak['then']:,}, for {flops['difference']:,} flops more.",
                       self.text("#in-short"))
+
+    def test_the_answer_in_short_names_all_that_keep_as_much(self):
+        graph = json.loads(pathlib.Path(self.sample("gpt")).read_text())
+        storages = {value["id"]: value["storage"] for value in graph["values"]}
+        for slot in graph["saved"]:
+            node = graph["nodes"][slot["node"]]
+            if node["operation"] == "gelu" or node["module"].endswith("linear2"):
+                graph["storages"][storages[slot["value"]]]["bytes"] = 55296
+        pathlib.Path(self.sample("alike")).write_text(json.dumps(graph))
+        self.page("alike")
+        self.assertIn("the most is kept by three alike, 110,592 bytes (108.00 KiB) each, ",
+                      self.text("#in-short"))
+        self.assertEqual([link.text for link in self.all("#in-short .link")][:3],
+                         ["layers.*.self_attn softmax.y", "layers.* gelu.x",
+                          "layers.*.linear2 linear.x"])
 
     def test_a_change_that_cannot_be_made_says_why(self):
         text = pathlib.Path(self.sample("gpt")).read_text()

@@ -82,7 +82,7 @@ class FiguresTest(PageTest):
                         .endswith(" at these sizes"))
 
     def test_no_size_is_written_as_a_multiple_a_quotient_or_a_power_of_letters(self):
-        self.page("gpt", "--sizes", "B=2", "T=48", "q=6")  # 8 = B^3, 24 = T/B, 12 = 2*q
+        self.page("gpt", "--sizes", "B=2", "T=144", "q=6")  # 24 = T/q, 12 = B*q
         self.assertEqual(self.all(".formula"), [])
         self.assertNotIn("share", self.text("#letters-note"))
         self.assertNotRegex("".join(cell.text for cell in self.all("#saved [data-key=shape]")),

@@ -1,7 +1,7 @@
 // The header's numbers, the three words, and what is wrong.
 import { changeText, fusedNote, keyOfSavers, savers } from "./advice.js";
 import { h, link } from "./dom.js";
-import { formatBytes, formatChange, formatCount, formatShare, formatUnits, plural }
+import { bytesText, formatChange, formatCount, formatShare, formatUnits, plural }
   from "./format.js";
 import { isRounded, stepText } from "./model.js";
 import { liveStorages } from "./replay.js";
@@ -122,14 +122,30 @@ function badges(app) {
   return list;
 }
 
+const mostAlike = 4;
+const countWords = ["two", "three", "four", "five", "six", "seven", "eight", "nine"];
+
+// Who keeps the most, and why: one, or several that keep as much.
+function keepsMost(app) {
+  const all = savers(app.model), total = app.model.summary.saved_activation_bytes;
+  const first = all.filter(({ bytes }) => bytes === all[0].bytes), { length } = first;
+  if (length === 0) return [];
+  const name = (group) => [link(group.label, () => app.select(keyOfSavers(group))),
+    group.rows.length > 1 ? ` × ${formatCount(group.rows.length)}` : ""];
+  const figures = `${bytesText(all[0].bytes)}${length > 1 ? " each" : ""}, ` +
+    `${formatShare(all[0].bytes, total)}`;
+  if (length === 1) return ["the most is kept by ", name(first[0]), `, ${figures}, for ` +
+    `${first[0].why}.`];
+  return [`the most is kept by ${countWords[length - 2] ?? formatCount(length)} alike, ${figures}: `,
+    first.slice(0, mostAlike).map((group, i) => [i > 0 ? "; " : "", name(group),
+      `, for ${group.why}`]), length > mostAlike ? "; and others." : "."];
+}
+
 // The answer for those who read one line: who keeps the most, why, and what would help the most.
 function inShort(app) {
-  const [most] = savers(app.model), total = app.model.summary.saved_activation_bytes;
-  if (!most) return [];
-  const times = most.rows.length > 1 ? ` × ${formatCount(most.rows.length)}` : "";
-  const line = [h("strong", {}, "In short: "), "the most is kept by ",
-    link(most.label, () => app.select(keyOfSavers(most))), `${times}, ${formatBytes(most.bytes)} ` +
-    `bytes, ${formatShare(most.bytes, total)}, for ${most.why}.`];
+  const most = keepsMost(app);
+  if (most.length === 0) return [];
+  const line = [h("strong", {}, "In short: "), ...most.flat(Infinity)];
   if (!app.best) return line;
   const { change, now, then } = app.best;
   const key = then.peak_bytes < now.peak_bytes ? "peak_bytes" : "saved_activation_bytes";

@@ -27,6 +27,12 @@ export function formatBytes(bytes) {
   return `${formatCount(bytes)} (${formatUnits(bytes)})`;
 }
 
+/** "1,234,567 bytes (1.18 MiB)"; without brackets below 1024. */
+export function bytesText(bytes) {
+  const text = `${formatCount(bytes)} byte${bytes === 1 ? "" : "s"}`;
+  return Math.abs(bytes) < 1024 ? text : `${text} (${formatUnits(bytes)})`;
+}
+
 /** "12.5 %" of a total; "-" of nothing. */
 export const formatShare = (part, total) =>
   total === 0 ? "-" : `${(100 * part / total).toFixed(1)} %`;

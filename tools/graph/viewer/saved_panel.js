@@ -1,7 +1,7 @@
 // Every tensor that the backward pass keeps: by whom, and why.
 import { changeBox } from "./modules_panel.js";
 import { copyText, h, panel } from "./dom.js";
-import { describe, formatBytes, formatCount, formatUnits, place, plural, words } from "./format.js";
+import { bytesText, describe, formatCount, formatUnits, place, plural, words } from "./format.js";
 import { slotLabel } from "./graph.js";
 import { bytesInLetters, shapeInLetters } from "./sizes.js";
 import { Table, lines } from "./table.js";
@@ -155,7 +155,7 @@ class SavedPanel {
     const rows = chosenRows(app);
     const bytes = rows.reduce((sum, row) => sum + row.bytes, 0);
     this.sum.textContent = `${plural(rows.length, "tensor")} of ` +
-      `${formatCount(app.model.kept.length)}: ${formatBytes(bytes)} bytes`;
+      `${formatCount(app.model.kept.length)}: ${bytesText(bytes)}`;
     this.table.show(rows.map((row) => ({ ...row, mark: row.anyway ? "anyway" : "" })),
       { columns: this.columns(this.element.clientWidth >= wide), order: sort, selected: select });
     if (select !== this.revealed && rows.some((row) => row.key === select)) {

@@ -1,7 +1,7 @@
 // What the colours of the drawn tape tell, by choice. Every colour also stands in the legend and,
 // on an operation, as a word or a number, so that no one need tell colours apart.
 import { h } from "./dom.js";
-import { formatBytes, formatCount, words } from "./format.js";
+import { bytesText, formatBytes, formatCount, words } from "./format.js";
 
 const operations = {
   product: "matmul linear",
@@ -119,7 +119,7 @@ export class Colouring {
     const text = (name) => (this.name === "bytes" ? levels.find((level) => level.name === name).text
       : rules[this.name].text(name));
     const about = this.name === "bytes"
-      ? `What an operation made that is saved, of ${formatBytes(this.all)} bytes.`
+      ? `What an operation made that is saved, of ${bytesText(this.all)}.`
       : rules[this.name].about;
     return [names.map((name) => h("span", { class: "entry" },
       h("span", { class: `part-swatch part ${partClass(name)}` }), text(name))),

@@ -2,7 +2,7 @@
 import { swatch } from "./colours.js";
 import { h, panel } from "./dom.js";
 import { categories } from "./graph.js";
-import { formatBytes, words } from "./format.js";
+import { bytesText, formatBytes, words } from "./format.js";
 import { stepText } from "./model.js";
 import { drawTimeline, plotArea } from "./timeline_drawing.js";
 
@@ -80,7 +80,7 @@ class TimelinePanel {
     const { model } = this.app;
     const at = step >= 0 && step < model.line.highest.length ? step : model.line.peakStep;
     this.readout.textContent = at < 0 ? "" : `${stepText(model.graph, at)}: at most ` +
-      `${formatBytes(model.line.highest[at])} bytes live${at === model.line.peakStep
+      `${bytesText(model.line.highest[at])} live${at === model.line.peakStep
         ? ", the peak" : ""}`;
     const bytes = model.line.atHighest[at] ?? [];
     this.legend.replaceChildren(...categories.map((category, i) => h("span", { class: "entry" },
