@@ -204,6 +204,20 @@ class ViewerTest(PageTest):
         self.assertEqual(shown, [(row["bytes"], row["reason"]) for row in peak["live"]]
                          [:len(shown)])
 
+    def test_sums_that_differ_say_what_they_count(self):
+        self.page("gpt", state="select=step:9")
+        summary = self.report("graph", "summary", self.sample("gpt"))
+        activations = summary["saved_activation_bytes"]
+        anyway = summary["saved_bytes"] - activations
+        self.assertGreater(anyway, 0)
+        self.assertTrue(self.text("#saved-sum").endswith(
+            f", of which {activations:,} of activations and {anyway:,} of parameters and inputs "
+            "that exist anyway"), self.text("#saved-sum"))
+        self.assertTrue(self.text("#timeline-legend").startswith("at step 9:"))
+        self.click("[data-filter=activations]")
+        self.until(lambda: "anyway" not in self.text("#saved-sum"))
+        self.assertEqual(number(self.text("#saved-sum").split(":")[1]), activations)
+
     def test_arrow_keys_move_from_step_to_step(self):
         self.page("gpt", state="select=step:9")
         self.press(Keys.ARROW_RIGHT)

@@ -76,6 +76,14 @@ function csv(app, rows) {
     names.map((name) => csvCell(record[name])).join(","))].join("\n") + "\n";
 }
 
+// The header counts activations alone: the sum says what else is in it.
+function sumText(rows) {
+  const sum = (all) => all.reduce((bytes, row) => bytes + row.bytes, 0);
+  const anyway = sum(rows.filter((row) => row.anyway));
+  return bytesText(sum(rows)) + (anyway > 0 ? `, of which ${formatCount(sum(rows) - anyway)} of ` +
+    `activations and ${formatCount(anyway)} of parameters and inputs that exist anyway` : "");
+}
+
 const wide = 1100;  // pixels from which on the formulas have a column
 
 // ---- the panel ---------------------------------------------------------------------------------
@@ -153,9 +161,8 @@ class SavedPanel {
     if (this.search.value !== query) this.search.value = query;
     for (const { name, box } of this.boxes) box.checked = only.includes(name);
     const rows = chosenRows(app);
-    const bytes = rows.reduce((sum, row) => sum + row.bytes, 0);
     this.sum.textContent = `${plural(rows.length, "tensor")} of ` +
-      `${formatCount(app.model.kept.length)}: ${bytesText(bytes)}`;
+      `${formatCount(app.model.kept.length)}: ${sumText(rows)}`;
     this.table.show(rows.map((row) => ({ ...row, mark: row.anyway ? "anyway" : "" })),
       { columns: this.columns(this.element.clientWidth >= wide), order: sort, selected: select });
     if (select !== this.revealed && rows.some((row) => row.key === select)) {

@@ -2,7 +2,7 @@
 import { swatch } from "./colours.js";
 import { h, panel } from "./dom.js";
 import { categories } from "./graph.js";
-import { bytesText, formatBytes, words } from "./format.js";
+import { bytesText, formatBytes, formatCount, words } from "./format.js";
 import { stepText } from "./model.js";
 import { drawTimeline, plotArea } from "./timeline_drawing.js";
 
@@ -26,7 +26,9 @@ class TimelinePanel {
       "to right: forward, backward, update. Click a step to list what is live there and why; drag " +
       "to zoom in.", this.plot,
     h("div", { class: "line" }, this.legend, this.zoom, this.whole), this.readout,
-    app.model.line && h("p", { class: "about" }, "Transient is all else: results that no slot " +
+    app.model.line && h("p", { class: "about" }, "What is live differs from step " +
+      "to step: saved is here what is kept at that step, not all that is saved in the whole one. " +
+      "Transient is all else: results that no slot " +
       "keeps, and what an operation makes on its way. Workspace is no category: kernels work on " +
       "their stacks, and what BLAS takes for itself is not counted."));
     if (app.model.line) this.listen();
@@ -83,7 +85,8 @@ class TimelinePanel {
       `${bytesText(model.line.highest[at])} live${at === model.line.peakStep
         ? ", the peak" : ""}`;
     const bytes = model.line.atHighest[at] ?? [];
-    this.legend.replaceChildren(...categories.map((category, i) => h("span", { class: "entry" },
+    const moment = at < 0 ? "" : h("span", { class: "entry" }, `at step ${formatCount(at)}:`);
+    this.legend.replaceChildren(moment, ...categories.map((category, i) => h("span", { class: "entry" },
       swatch(category), `${words(category)} `, h("span", { class: "number" },
         formatBytes(bytes[i] ?? 0)))),
     ...(model.line.unwatched > 0 ? [h("span", { class: "entry" },
