@@ -43,6 +43,17 @@ class FiguresTest(PageTest):
         self.assertIn("No ledger watched", self.text("#timeline"))
         self.assertNotIn("Workspace", self.text("#timeline"))
 
+    def test_gradients_that_no_ledger_saw_are_unknown_not_zero(self):
+        graph = json.loads(pathlib.Path(self.sample("unwatched")).read_text())
+        for storage in graph["storages"]:
+            if storage["category"] in ("gradient", "optimizer_state"):
+                storage["category"] = "transient"
+        pathlib.Path(self.sample("recorded")).write_text(json.dumps(graph))
+        self.page("recorded")
+        for key in ("peak_bytes", "gradient_bytes", "optimizer_state_bytes"):
+            self.assertIn("unknownno ledger watched; take ledger.graph()",
+                          self.text(f"[data-figure={key}]"))
+
     def test_letters_stand_for_sizes(self):
         self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
         self.assertIn("4*B*T^2*h bytes each", self.text("#savers"))

@@ -14,13 +14,22 @@ const theWords = [
   ["live", "allocated at that moment"],
 ];
 
+// A tape knows what was recorded on it: gradients and what an optimizer holds are no part of that.
+function isUnknown({ line, summary }, key) {
+  const seenByLedger = ["gradient_bytes", "optimizer_state_bytes"];
+  return summary[key] === undefined ||
+    (line === null && summary[key] === 0 && seenByLedger.includes(key));
+}
+
 function figure(app, name, key, { unit = true, large = false, notes = [] } = {}) {
   const now = app.model.summary[key], then = app.other?.summary[key];
-  if (now === undefined)
+  if (isUnknown(app.model, key))
     return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
       h("dt", {}, name),
-      h("dd", { class: "value" }, "unknown"), h("dd", {}, "no ledger watched this step"));
-  const change = then === undefined ? null : h("dd", { class: "then", "data-then": then },
+      h("dd", { class: "value" }, "unknown"), h("dd", {}, "no ledger watched; take ",
+        h("code", {}, "ledger.graph()")));
+  const hasThen = app.other && !isUnknown(app.other, key);
+  const change = hasThen && h("dd", { class: "then", "data-then": then },
     `${app.otherName}: ${formatCount(then)}`, unit ? ` (${formatUnits(then)}), ` : ", ",
     h("strong", { class: then < now ? "less" : then > now ? "more" : "" },
       formatChange(then - now)));
