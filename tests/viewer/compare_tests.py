@@ -173,6 +173,27 @@ class CompareTest(PageTest):
                 self.assertEqual(self.text("#change h2"), "What if")
                 self.assertFalse(self.one("#strip").is_displayed())
 
+    def test_what_differs_beyond_the_cut_of_a_cell_is_shown(self):
+        graph = json.loads(pathlib.Path(self.sample("gpt")).read_text())
+        reason = graph["saved"][0]["reason"]
+        graph["saved"][0]["reason"] = reason + " otherwise"
+        file = pathlib.Path(self.sample("another_reason"))
+        file.write_text(json.dumps(graph))
+        self.page("gpt", "--diff", file)
+        before, after = self.column("change", "before"), self.column("change", "after")
+        self.assertEqual(len(before), 1)
+        self.assertTrue(before[0].startswith("… ") and reason.endswith(before[0][2:]), before)
+        self.assertEqual(after[0], before[0] + " otherwise")
+
+    def test_the_heads_of_what_changed_stand_over_their_cells(self):
+        self.page("gpt", "--diff", self.sample("gpt_fused"))
+        for key in ("kind", "place", "before", "after", "bytes"):
+            left, head = (self.script("return document.querySelector(arguments[0])"
+                                      ".getBoundingClientRect().left",
+                                      f"#change [role={role}][data-key={key}]")
+                          for role in ("cell", "columnheader"))
+            self.assertAlmostEqual(left, head, delta=1, msg=key)
+
     def test_a_change_leads_to_what_it_was_and_back(self):
         self.page("gpt", "--diff", self.sample("gpt_fused"))
         self.until(lambda: "softmax.y #1" in "".join(self.column("change", "place")))

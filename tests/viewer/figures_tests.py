@@ -35,6 +35,20 @@ class FiguresTest(PageTest):
                              *((child["name"], child) for child in run["children"])]:
             self.assertEqual(found[name], (module["operations"], module["saved_activation_bytes"]))
 
+    def test_a_module_s_name_that_does_not_fit_ends_in_an_ellipsis(self):
+        graph = pathlib.Path(self.sample("gpt")).read_text()
+        name = "position_embedding_of_every_token"
+        pathlib.Path(self.sample("long_module")).write_text(
+            graph.replace('"token_embedding"', f'"{name}"'))
+        self.page("long_module")
+        fits, overflow = self.script("""
+            const name = [...document.querySelectorAll("#modules .name > span")]
+              .find(({ textContent }) => textContent === arguments[0]);
+            return [name.getBoundingClientRect().right <=
+              name.closest("[role=cell]").getBoundingClientRect().right,
+              getComputedStyle(name).textOverflow];""", name)
+        self.assertEqual((fits, overflow), (True, "ellipsis"))
+
     def test_without_a_ledger_the_page_says_so(self):
         self.page("unwatched")
         summary = self.report("graph", "summary", self.sample("unwatched"))

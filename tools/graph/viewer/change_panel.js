@@ -27,6 +27,17 @@ function comparison(now, then, names) {
 
 const signs = { removed: "−", added: "+", changed: "~", moved: ">" };
 
+const inSight = 16;  // characters that are left in any cell
+
+// The text from shortly before where it differs from the other, so that a cell that is cut shows it.
+function fromDifference(text, other) {
+  if (text === "") return "-";
+  let same = 0;
+  while (same < Math.min(text.length, other.length) && text[same] === other[same]) ++same;
+  const start = same > inSight ? text.lastIndexOf(" ", same - 1) + 1 : 0;
+  return h("span", { title: text }, start > 0 && text !== other ? `… ${text.slice(start)}` : text);
+}
+
 function entryTable(app) {
   const columns = [
     { key: "kind", title: "change", width: "90px", cell: (row) =>
@@ -34,9 +45,9 @@ function entryTable(app) {
     { key: "place", title: "where", width: "minmax(180px, 3fr)", cell: (row) =>
       (row.to ? `${row.place} → ${row.to}` : row.place) },
     { key: "before", title: "before", width: "minmax(120px, 2fr)",
-      cell: (row) => row.before || "-" },
+      cell: (row) => fromDifference(row.before, row.after) },
     { key: "after", title: "after", width: "minmax(120px, 2fr)",
-      cell: (row) => row.after || "-" },
+      cell: (row) => fromDifference(row.after, row.before) },
     { key: "bytes", title: "bytes kept", width: "130px", right: true, cell: (row) =>
       (row.slot ? formatChange(row.bytesAfter - row.bytesBefore) : "") },
   ];
@@ -116,6 +127,7 @@ class ChangePanel {
     this.shown = app.other;
     app.changeEntries = [];
     this.answer.replaceChildren(...(app.other ? this.compare(changes) : []));
+    this.entries.draw();  // in the page, so that its head leaves out the bar for scrolling
   }
 
   compare(changes) {

@@ -183,7 +183,7 @@ class ModulesPanel {
     const most = (field) => (row) => (row.kind === "node" || row.highest === 0 ? ""
       : byteLines(row[field]));
     const list = [
-      { key: "name", title: "module", width: "minmax(132px, 1.8fr)", sortable: true,
+      { key: "name", title: "module", width: "minmax(150px, 1.8fr)", sortable: true,
         cell: (row) => this.nameCell(row) },
       right("operations", "ops", "42px", (row) => formatCount(row.operations)),
       right("activations", "saved activations", "minmax(104px, 0.7fr)", bytes("activations")),

@@ -192,13 +192,15 @@ class Drawing {
   }
 
   borders() {
-    this.context.strokeStyle = colour("ink");
+    this.context.strokeStyle = colour("quiet");
     this.context.lineWidth = 1;
+    this.context.setLineDash([2, 3]);
     for (const { from, name } of phases(this.model.graph)) {
       if (from === 0 || name === "other") continue;
       const x = Math.round(this.x(from)) + 0.5;
       this.line(x, top - 6, x, bottom + 2 * strip + 6);
     }
+    this.context.setLineDash([]);
   }
 
   cursor() {
@@ -206,11 +208,15 @@ class Drawing {
     if (kind === "step") this.mark(Number(id), Number(id) + 1);
   }
 
-  /** Lays a veil over some steps. */
+  /** Lays a veil over some steps, between two lines. */
   mark(from, to) {
-    this.context.fillStyle = colour("select");
-    const x1 = this.x(Math.min(from, to)), x2 = this.x(Math.max(from, to));
-    this.context.fillRect(x1, top - 6, Math.max(x2 - x1, 2), plotArea.height + 6);
+    const { context } = this, high = top - 6;
+    const x1 = this.x(Math.min(from, to)), x2 = Math.max(this.x(Math.max(from, to)), x1 + 2);
+    context.fillStyle = colour("select");
+    context.fillRect(x1, high, x2 - x1, plotArea.height + 6);
+    context.strokeStyle = colour("link");
+    context.lineWidth = 2;
+    for (const x of [x1 - 1, x2 + 1]) this.line(x, high, x, bottom);
   }
 
   // ---- below them ----
