@@ -226,4 +226,11 @@ class CompareTest(PageTest):
         self.one("#change input[type=file]").send_keys(str(file))
         self.until(lambda: "peak_bytes" not in self.compared())
         self.one("#change input[type=file]").send_keys(str(SOURCE / "tests/data/whatif.json"))
-        self.until(lambda: "whatif.json cannot be compared" in self.text("#change .problem"))
+        for place in ("#change .problem", "#message"):
+            self.until(lambda: "whatif.json cannot be compared" in self.text(place))
+            self.assertTrue(self.one(place).is_displayed())
+        top, bottom = self.script("""const { top, bottom } = document.getElementById("message")
+            .getBoundingClientRect(); return [top, innerHeight - bottom];""")
+        self.assertGreaterEqual(min(top, bottom), 0)
+        self.click("#message .link")
+        self.until(lambda: not self.one("#message").is_displayed())

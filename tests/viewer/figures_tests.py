@@ -4,7 +4,9 @@ import json
 import pathlib
 import re
 
-from viewer_page import PageTest, number
+from viewer_page import PageTest, number  # which looks for a browser first
+
+from selenium.webdriver.common.keys import Keys
 
 
 class FiguresTest(PageTest):
@@ -105,6 +107,18 @@ class FiguresTest(PageTest):
         self.check_formulas({"B": 8, "h": 3}, "saved_activation_bytes", "peak_bytes", "flops")
         self.assertTrue(self.text("[data-figure=saved_activation_bytes]")
                         .endswith(" at these sizes"))
+
+    def test_letters_that_are_none_or_are_given_twice_are_named(self):
+        self.page("gpt")
+        self.one("#sizes").send_keys("B = 8 Q T=0 h=3 h=4 2x=1", Keys.ENTER)
+        self.until(lambda: self.text("#sizes-problem") != "")
+        self.assertEqual(self.text("#sizes-problem"),
+                         '"Q" is no LETTER=SIZE; T is 0; a size is at least 1; '
+                         'h is given twice; 3 is taken; "2x=1" is no LETTER=SIZE')
+        self.assertIn("(B, h, 24, 24)", self.text("#saved"))
+        self.one("#sizes").clear()
+        self.one("#sizes").send_keys("B=8", Keys.ENTER)
+        self.until(lambda: self.text("#sizes-problem") == "")
 
     def test_no_size_is_written_as_a_multiple_a_quotient_or_a_power_of_letters(self):
         self.page("gpt", "--sizes", "B=2", "T=144", "q=6")  # 24 = T/q, 12 = B*q

@@ -74,6 +74,8 @@ class App {
     this.letterBox = h("input", { id: "sizes", type: "text", spellcheck: "false",
       placeholder: "B=8 T=128",
       on: { change: () => this.state.set({ sizes: this.letterBox.value }) } });
+    this.letterMessage = h("span", { id: "sizes-problem", class: "problem", role: "alert" });
+    this.message = h("p", { id: "message", class: "problem", role: "alert" });
     const jump = (id, text) => h("button", { type: "button", class: "link", on: { click: () =>
       document.getElementById(id).scrollIntoView({ block: "start" }) } }, text);
     return h("header", {}, h("h1", {}, title || "Tape"),
@@ -81,11 +83,14 @@ class App {
         jump("advice", "who, why, what to do"), jump("change", "what if"),
         jump("modules", "modules"), jump("saved", "saved tensors"), jump("tape", "tape")),
       h("span", { class: "space" }),
-      h("label", { class: "sizes" }, "letters for sizes ", this.letterBox), this.strip);
+      h("label", { class: "sizes" }, "letters for sizes ", this.letterBox),
+      this.letterMessage, this.strip, this.message);
   }
 
-  // What is compared, in sight wherever the page stands.
+  // What is compared, or why it cannot be, in sight wherever the page stands.
   showStrip() {
+    this.message.replaceChildren(`${this.problem} `, link("dismiss", () => this.dismiss()));
+    this.message.hidden = this.problem === "";
     const { changes } = this.state.value, { model, other } = this;
     this.strip.hidden = other === null;
     if (other === null) return;
@@ -131,6 +136,11 @@ class App {
   /** Ends the comparison with a second graph. */
   closeOther() {
     this.second = null;
+    this.update();
+  }
+
+  dismiss() {
+    this.problem = "";
     this.update();
   }
 
@@ -180,8 +190,11 @@ class App {
     const { sizes } = this.state.value;
     if (sizes !== this.sizesText) {
       this.sizesText = sizes;
-      this.letters = parseSizes(sizes);
-      if (this.letterBox) this.letterBox.value = sizes;
+      const { letters, problem } = parseSizes(sizes);
+      this.letters = letters;
+      this.letterBox.value = sizes;
+      this.letterBox.setAttribute("aria-invalid", problem !== "");
+      this.letterMessage.textContent = problem;
     }
     if (!this.panels) return;
     this.showStrip();

@@ -3,10 +3,21 @@ import { elementBytes, elements } from "./graph.js";
 import { formatCount } from "./format.js";
 import { append } from "./lists.js";
 
-/** "B=8 T=128" as a list of {name, size}; what is no such pair is left out. */
+/**
+ * "B=8 T=128" as {letters, problem}: a list of {name, size}, and what is wrong with the rest of the
+ * text, or "". Dims of 1 are always written as 1, so a letter for 1 stands nowhere.
+ */
 export function parseSizes(text) {
-  return [...text.matchAll(/([A-Za-z_]+)\s*[=:]\s*([0-9]+)/g)]
-    .map(([, name, size]) => ({ name, size: Number(size) })).filter(({ size }) => size > 1);
+  const sizes = new Map(), problems = [];
+  for (const word of text.replace(/\s*[=:]\s*/g, "=").split(/[\s,;]+/).filter(Boolean)) {
+    const [, name, size] = word.match(/^([A-Za-z_]+)=([0-9]+)$/) ?? [];
+    if (name === undefined) problems.push(`"${word}" is no LETTER=SIZE`);
+    else if (Number(size) < 1) problems.push(`${name} is ${size}; a size is at least 1`);
+    else if (sizes.has(name)) problems.push(`${name} is given twice; ${sizes.get(name)} is taken`);
+    else sizes.set(name, Number(size));
+  }
+  return { problem: problems.join("; "), letters: [...sizes].filter(([, size]) => size > 1)
+    .map(([name, size]) => ({ name, size })) };
 }
 
 // The letter of a size, or "" where none has it or several have: which of these it is, nobody knows.
