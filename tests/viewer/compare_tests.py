@@ -105,8 +105,8 @@ class CompareTest(PageTest):
         answer = self.report("graph", "whatif", self.sample("gpt_12"), "--checkpoint", "layers.*")
         peak, flops = answer["peak_bytes"], answer["flops"]
         self.assertIn("the most is kept by layers.*.self_attn softmax.y × 12, 663,552 bytes "
-                      "(648.00 KiB), 26.5 %, for dx = y * (g - sum(g * y)). Of what was tried, checkpoint "
-                      f"layers.* brings the peak down the most, from {peak['now']:,} to "
+                      "(648.00 KiB), 26.5 %, for dx = y * (g - sum(g * y)). Of what was tried, "
+                      f"checkpoint layers.* brings the peak down the most, from {peak['now']:,} to "
                       f"{peak['then']:,}, for {flops['difference']:,} flops more.",
                       self.text("#in-short"))
 

@@ -37,6 +37,35 @@ class FiguresTest(PageTest):
                              *((child["name"], child) for child in run["children"])]:
             self.assertEqual(found[name], (module["operations"], module["saved_activation_bytes"]))
 
+    def test_sums_that_differ_say_what_they_count(self):
+        self.page("gpt", state="select=step:9")
+        summary = self.report("graph", "summary", self.sample("gpt"))
+        activations = summary["saved_activation_bytes"]
+        anyway = summary["saved_bytes"] - activations
+        self.assertGreater(anyway, 0)
+        self.assertTrue(self.text("#saved-sum").endswith(
+            f", of which {activations:,} of activations and {anyway:,} of parameters and inputs "
+            "that exist anyway"), self.text("#saved-sum"))
+        self.assertTrue(self.text("#timeline-legend").startswith("at step 9:"))
+        self.click("[data-filter=activations]")
+        self.until(lambda: "anyway" not in self.text("#saved-sum"))
+        self.assertEqual(number(self.text("#saved-sum").split(":")[1]), activations)
+
+    def test_slots_of_alike_modules_open_as_a_sum_with_each_of_them(self):
+        self.page("gpt_12", "--sizes", "B=8", "T=24", "h=3")
+        label = "layers.*.self_attn softmax.y"
+        for place in ("#in-short", "#savers"):
+            with self.subTest(place):
+                self.script("""[...document.querySelectorAll(arguments[0])].find((link) =>
+                    link.textContent === arguments[1]).click()""", f"{place} .link", label)
+                self.until(lambda: self.text("#details h3") == f"{label} × 12")
+                self.assertIn(f"{12 * 55296:,} (648.00 KiB)", self.text("#details .facts"))
+                self.assertEqual(self.one("#alike").get_attribute("aria-rowcount"), "12")
+                self.assertEqual(self.column("alike", "savers"),
+                                 [f"layers.{i}.self_attn softmax.y" for i in range(12)])
+                self.press(Keys.ESCAPE)
+                self.until(lambda: not self.all("#alike"))
+
     def test_a_module_s_name_that_does_not_fit_ends_in_an_ellipsis(self):
         graph = pathlib.Path(self.sample("gpt")).read_text()
         name = "position_embedding_of_every_token"

@@ -19,7 +19,8 @@ function saverRow(app, group) {
   const [first] = group.rows, many = group.rows.length;
   const each = bytesInLetters(first.value, first.bytes, app.letters);
   return h("tr", {},
-    h("td", { class: "label" }, link(group.label, () => app.select(keyOfSavers(group))), many > 1 ? ` ×\u00a0${many}` : ""),
+    h("td", { class: "label" }, link(group.label, () => app.select(keyOfSavers(group))),
+      many > 1 ? ` ×\u00a0${many}` : ""),
     h("td", { class: "right number" }, formatBytes(group.bytes)),
     h("td", { class: "share" }, bar(group.bytes, total),
       h("span", {}, formatShare(group.bytes, total))),
@@ -130,8 +131,8 @@ export function advicePanel(app) {
         h("p", { class: "about" }, "What several operations keep counts with the first of them.")),
       h("div", {}, h("h3", {}, "What would bring it down"), changesTable(app),
         h("p", { class: "about" }, "Computed in this page from the recorded step, without " +
-          "running it. ", h("em", {}, "try it"), " sets the change beside what is: a line \"then\" " +
-          "below the figures, a dashed outline in the timeline, columns of the modules and marks " +
+          "running it. ", h("em", {}, "try it"), " sets the change beside what is: a line " +
+          "\"then\" below the figures, a dashed outline in the timeline, columns of the modules and marks " +
           "on the tape. What is selected stays as recorded."))),
     findingsTable(app));
   let shown = null;  // letters

@@ -29,7 +29,7 @@ const signs = { removed: "−", added: "+", changed: "~", moved: ">" };
 
 const inSight = 16;  // characters that are left in any cell
 
-// The text from shortly before where it differs from the other, so that a cell that is cut shows it.
+// The text from the word in which it differs from the other, so that a cell that is cut shows it.
 function fromDifference(text, other) {
   if (text === "") return "-";
   let same = 0;

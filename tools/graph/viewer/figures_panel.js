@@ -145,7 +145,8 @@ function keepsMost(app) {
     `${formatShare(all[0].bytes, total)}`;
   if (length === 1) return ["the most is kept by ", name(first[0]), `, ${figures}, for ` +
     `${first[0].why}.`];
-  return [`the most is kept by ${countWords[length - 2] ?? formatCount(length)} alike, ${figures}: `,
+  const count = countWords[length - 2] ?? formatCount(length);
+  return [`the most is kept by ${count} alike, ${figures}: `,
     first.slice(0, mostAlike).map((group, i) => [i > 0 ? "; " : "", name(group),
       `, for ${group.why}`]), length > mostAlike ? "; and others." : "."];
 }
@@ -171,8 +172,8 @@ function inShort(app) {
 function lettersText(letters) {
   if (letters.length === 0) return "";
   const shared = sharedSizes(letters);
-  return "Formulas: a letter stands wherever a dim has its size; other dims stay numbers, and such " +
-    `a formula holds at these sizes alone.${shared.length > 0
+  return "Formulas: a letter stands wherever a dim has its size; other dims stay numbers, and " +
+    `such a formula holds at these sizes alone.${shared.length > 0
       ? ` Sizes that two letters share stay numbers: ${shared.join(", ")}.` : ""}`;
 }
 

@@ -6,8 +6,8 @@ const keys = [
   ["↑ ↓", "rows of a table"],
   ["← →", "steps of the timeline"],
   ["Enter", "open"],
-  ["Esc", "one thing back: clears the search, closes the details, shows all steps, takes the last " +
-    "change back"],
+  ["Esc", "one thing back: clears the search, closes the details, shows all steps, takes the " +
+    "last change back"],
 ];
 
 /** Every key with its meaning. */

@@ -20,7 +20,7 @@ export function parseSizes(text) {
     .map(([name, size]) => ({ name, size })) };
 }
 
-// The letter of a size, or "" where none has it or several have: which of these it is, nobody knows.
+// The letter of a size, or "" where none has it or several have: no one knows which of these it is.
 function letterOf(size, sizes) {
   const same = sizes.filter((letter) => letter.size === size);
   return same.length === 1 ? same[0].name : "";
@@ -71,8 +71,8 @@ export function bytesInLetters(value, bytes, sizes) {
 }
 
 /**
- * The sum over rows {unit, dims, amount}: {formula, isFixed}, the largest term first. `isFixed` when
- * it holds sizes that are no letters. The formula is "" without a letter.
+ * The sum over rows {unit, dims, amount}: {formula, isFixed}, the largest term first. `isFixed`
+ * when it holds sizes that are no letters. The formula is "" without a letter.
  */
 export function amountsInLetters(rows, sizes) {
   const terms = new Map();

@@ -86,13 +86,14 @@ class TimelinePanel {
         ? ", the peak" : ""}`;
     const bytes = model.line.atHighest[at] ?? [];
     const moment = at < 0 ? "" : h("span", { class: "entry" }, `at step ${formatCount(at)}:`);
-    this.legend.replaceChildren(moment, ...categories.map((category, i) => h("span", { class: "entry" },
+    const live = categories.map((category, i) => h("span", { class: "entry" },
       swatch(category), `${words(category)} `, h("span", { class: "number" },
-        formatBytes(bytes[i] ?? 0)))),
-    ...(model.line.unwatched > 0 ? [h("span", { class: "entry" },
-      `live before, met by no operation: ${formatBytes(model.line.unwatched)}`)] : []),
-    ...(this.app.other?.line ? [h("span", { class: "entry" }, h("span", { class: "dash" }),
-      `${this.app.otherName}: peak ${formatBytes(this.app.other.line.peak)}`)] : []));
+        formatBytes(bytes[i] ?? 0))));
+    this.legend.replaceChildren(moment, ...live,
+      ...(model.line.unwatched > 0 ? [h("span", { class: "entry" },
+        `live before, met by no operation: ${formatBytes(model.line.unwatched)}`)] : []),
+      ...(this.app.other?.line ? [h("span", { class: "entry" }, h("span", { class: "dash" }),
+        `${this.app.otherName}: peak ${formatBytes(this.app.other.line.peak)}`)] : []));
   }
 
   update() {
