@@ -85,7 +85,7 @@ class Mask {
   Parts parts(const Shape& scores) const;
 
   /// The same mask with its tensor for `scores` already made, so that the layers of a model share
-  /// one. For other shapes it is made anew.
+  /// one; they share its parts(), too. For other shapes it is made anew.
   Mask prepared(const Shape& scores) const;
 
   /// One grid for each matrix of hidden(scores), '.' a key that may be seen, 'x' a hidden one, with

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 
 namespace tapehead::nn::mask_rules {
 
@@ -177,12 +178,21 @@ struct Prepared final : Mask::Rule {
   Mask mask;
   Shape shape;
   Tensor tensor;  // mask.hidden(shape)
+  mutable std::once_flag parts_once;
+  mutable Mask::Parts made;  // mask.parts(shape), when somebody asked
 
   Tensor hidden(const Shape& scores) const override {
     return scores == shape ? tensor : mask.hidden(scores);
   }
   // The parts of a triangle are smaller than the tensor that was made.
-  Mask::Parts parts(const Shape& scores) const override { return mask.parts(scores); }
+  Mask::Parts parts(const Shape& scores) const override {
+    if (scores != shape) return mask.parts(scores);
+    std::call_once(parts_once, [this] {
+      made = mask.parts(shape);
+      if (!made.causal_offset) made.hidden = tensor;
+    });
+    return made;
+  }
 };
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/reduction.h>
 
+#include <cmath>
+
 namespace tapehead {
 namespace {
 
@@ -50,7 +52,9 @@ struct Composed {
     }
     const Tensor scaled = mul(d, scale);
     const Tensor power = mean(square(scaled), over, true);
-    const Tensor root = rsqrt(add(power, mul(square(scale), eps)));
+    // eps * scale^2, where scale^2 may be beyond the largest number though the product is not.
+    const Tensor floor = square(mul(scale, std::sqrt(eps)));
+    const Tensor root = rsqrt(add(power, floor));
     rstd = mul(root, scale);
     xhat = mul(scaled, root);
   }

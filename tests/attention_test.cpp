@@ -122,6 +122,12 @@ TEST_CASE("a prepared mask is made once for its shape, and anew for others") {
   CHECK(mask.hidden({2, 2, 3, 3}).storage() == mask.hidden({2, 2, 3, 3}).storage());
   CHECK(mask.hidden({4, 4}).shape() == Shape{4, 4});
   CHECK(Mask().prepared({2, 2}).hides_nothing());
+  const auto storage_of = [](const Mask& m) { return m.parts({2, 2, 3, 3}).hidden.storage(); };
+  const Mask window = Mask::window(2).prepared({2, 2, 3, 3});
+  CHECK(storage_of(window) == window.hidden({2, 2, 3, 3}).storage());
+  const Mask both = (Mask::causal() & Mask::padding({1, 3})).prepared({2, 2, 3, 3});
+  CHECK(storage_of(both) == storage_of(both));
+  CHECK(both.parts({2, 2, 3, 3}).hidden.shape() == Shape{2, 1, 1, 3});
 }
 
 TEST_CASE("masks that do not fit are errors that say why") {

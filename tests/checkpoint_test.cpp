@@ -219,6 +219,17 @@ TEST_CASE("nested checkpoints replay their random numbers and give the same grad
   for (std::size_t i = 2; i < 5; ++i) CHECK(relative_error(got[i], right[i]) < 1e-13);
 }
 
+TEST_CASE("a checkpoint inside another may have inputs that its result does not depend on") {
+  const Tensor x = random_leaf({3}), unused = random_leaf({4});
+  const auto inner = [](const List& in) { return exp(in[0]); };
+  const auto outer = [&](const List& in) { return checkpoint(inner, in); };
+  Tape tape;
+  const Tensor y = checkpoint(outer, {x, unused});
+  const Gradients g = tape.gradient(sum(y), {x, unused});
+  CHECK(g[x].to_vector() == exp(x.detach()).to_vector());
+  CHECK(!g.reached(unused));
+}
+
 TEST_CASE(
     "inputs that want no gradient, one given twice, and one that the result does not depend on") {
   const Tensor x = random_leaf({3}), other = random_leaf({3}), constant = randn({3}, DType::f64);

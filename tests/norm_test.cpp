@@ -102,7 +102,9 @@ TEST_CASE("rms_norm of float32 numbers whose squares overflow is right") {
   CHECK(got[1] == doctest::Approx(4 / std::sqrt(12.5)).epsilon(2 * 0x1p-24));
 }
 
-TEST_CASE("Rows whose squares overflow are normalised as any others, and so are their gradients") {
+TEST_CASE(
+    "Rows whose squares overflow or vanish are normalised as any others, and so are their "
+    "gradients") {
   const auto check = [](DType dtype, double factor, double tolerance) {
     CAPTURE(factor);
     Generator generator(17);
@@ -129,8 +131,9 @@ TEST_CASE("Rows whose squares overflow are normalised as any others, and so are 
           CHECK(allclose(got[i], want[i], tolerance, tolerance));
       }
   };
-  for (const double factor : {0x1p64, 0x1p100, 0x1p115}) check(DType::f32, factor, 1e-5);
-  for (const double factor : {0x1p512, 0x1p900}) check(DType::f64, factor, 1e-12);
+  // Small rows too, for eps is 0 here.
+  for (const double factor : {0x1p-65, 0x1p64, 0x1p100, 0x1p115}) check(DType::f32, factor, 1e-5);
+  for (const double factor : {0x1p-512, 0x1p512, 0x1p900}) check(DType::f64, factor, 1e-12);
 }
 
 TEST_CASE("A row with an infinity or NaN normalises to NaN, and its neighbours do not feel it") {
