@@ -251,5 +251,22 @@ TEST_CASE("tapehead graph whatif prints the change, and writes the graph that wo
   CHECK(run("--checkpoint nothing") == 2);
   CHECK(run("--fuse '*' --checkpoint '*'") == 2);
   CHECK(run("--fuse '*' --graph same.json -o same.json") == 2);
-  CHECK(run("") == 2);
+}
+
+TEST_CASE("tapehead graph whatif says in one line which change is missing, or which is unknown") {
+  const Folder folder;
+  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
+  graph::write_json(attention_step(), folder.file("step.json"));
+  const auto complaint = [&](const std::string& options) {
+    CHECK(run_program("graph whatif " + options + " 2> " + out) == 2);
+    return nn::read_file("test", out);
+  };
+  CHECK(complaint(file) ==
+        "tapehead: graph whatif: give one of --checkpoint, --recompute, --fuse\n");
+  CHECK(complaint(file + " --fuse ''") == complaint(file));
+  for (const std::string& options : {file + " --fused '*'", "--fused '*' " + file}) {
+    CHECK(contains(complaint(options), "--fused"));
+    CHECK_FALSE(contains(complaint(options), "command"));
+  }
+  CHECK(contains(complaint("--fuse '*'"), "FILE is required"));
 }

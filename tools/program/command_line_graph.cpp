@@ -158,7 +158,8 @@ void add_whatif(CLI::App& app, int& exit_code) {
                    "be given several times")
       ->allow_extra_args(false);
   change->add_option("--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
-  change->require_option(1);
+  // That none is given is said by the command: here it would hide what is wrong with an option.
+  change->require_option(0, 1);
   sub.add_option("--graph", command->graph, "File for the graph that would be");
 }
 
