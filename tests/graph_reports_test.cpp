@@ -125,6 +125,22 @@ TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
   });
 }
 
+TEST_CASE(
+    "a pattern that matches nothing in the graph is refused, not answered by an empty table") {
+  const auto refused = [](const graph::SavedSelection& selection, const std::string& why) {
+    check_throws(ErrorKind::value, {"saved: ", why},
+                 [&] { (void)graph::saved_rows(small_step(), selection); });
+  };
+  refused({.module = "nosuch"}, "no module matches \"nosuch\"; the nearest names are ");
+  refused({.operation = "softmix"},
+          "no operation matches \"softmix\"; the nearest names are softmax");
+  refused({.name = "norm?.wait"}, "no value's name matches \"norm?.wait\"; the nearest names are ");
+  refused({.operation = "softmax", .module = "norm1"},
+          "no operation \"softmax\" runs in \"norm1\"");
+  // What is there and saves nothing has no rows.
+  CHECK(graph::saved_rows(small_step(), {.operation = "reshape"}).empty());
+}
+
 TEST_CASE("saved rows are sorted by operation, or by module, when that is asked for") {
   using Names = std::pair<std::string, std::string>;
   const auto names = [](graph::SavedOrder order) {
@@ -331,6 +347,8 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
             small_step(),
             graph::saved_rows(small_step(),
                               {.name = "norm", .order = graph::SavedOrder::operation})));
+  CHECK(run_program("graph saved " + file + " --module nosuch 2> " + err) == 2);
+  CHECK(nn::read_file("test", err).starts_with("tapehead: saved: no module matches \"nosuch\"; "));
   CHECK(report("timeline --json") == graph::timeline_json(small_step()));
   CHECK(report("peak --limit 3") == graph::peak_text(small_step(), 3));
   CHECK(report("flops") == graph::flops_text(small_step()));

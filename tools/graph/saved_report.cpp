@@ -1,4 +1,5 @@
 #include <tapehead/core/dtype.h>
+#include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/json_text.h>
@@ -6,6 +7,7 @@
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
+#include <tapehead/graph/unmatched.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -156,6 +158,10 @@ json row_json(const Graph& graph, const SavedRow& row) {
 }  // namespace
 
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection) {
+  const std::string why = unmatched(
+      graph,
+      {.name = selection.name, .operation = selection.operation, .module = selection.module});
+  if (!why.empty()) throw ValueError("saved", why);
   const Keepers keepers(graph);
   const Storages storages(graph);
   std::vector<SavedRow> rows;

@@ -40,7 +40,7 @@ void add_saved(CLI::App& app, int& exit_code) {
   CLI::App& sub = add_report(
       app, "saved",
       "Every saved slot: what it keeps, why, and what dropping it would free. In patterns, * and ? "
-      "are wildcards.\n"
+      "are wildcards; one that matches nothing in the graph is refused, with exit code 2.\n"
       "Example: tapehead graph saved step.json --module layers.0 --two-equal-dims",
       command, run_graph_saved, exit_code);
   add_json(sub, command);
