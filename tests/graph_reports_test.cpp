@@ -249,6 +249,17 @@ TEST_CASE("reports as text fit a page and name the exact peak") {
     CHECK(contains(timeline, border));
 }
 
+TEST_CASE("a tape's own graph under a ledger has no peak, and the complaint names the ledger's") {
+  const Ledger ledger;
+  Tape tape;
+  const Tensor y = sum(square(parameter(ones({3}))));
+  const Graph graph = tape.graph();
+  check_throws(ErrorKind::value, {"timeline: ", "take ledger.graph()", "not tape.graph()"},
+               [&] { (void)graph::peak_text(graph, 5); });
+  CHECK(contains(graph::summary_text(graph), "unknown: not a ledger's graph\n"));
+  CHECK(contains(graph::peak_text(ledger.graph(), 5), "peak "));
+}
+
 TEST_CASE("a drawing quotes names, closes its clusters and has an edge for each slot") {
   Graph graph = small_step();
   graph.nodes[0].operation = "a\"b\\";
@@ -362,7 +373,7 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
   graph::write_json(unwatched, std::filesystem::path(file));
   CHECK(run_program("graph summary " + file + " > " + out) == 0);
   CHECK(run_program("graph peak " + file + " 2> " + err) == 2);
-  CHECK(contains(nn::read_file("test", err), "the graph has no events"));
+  CHECK(contains(nn::read_file("test", err), "the graph has no events: take ledger.graph()"));
   CHECK(run_program("graph saved " + err + " 2> " + out) == 2);
   const std::string complaint = nn::read_file("test", out);
   CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);

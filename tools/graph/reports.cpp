@@ -114,7 +114,7 @@ std::string summary_text(const Graph& graph) {
   std::string text = sum_line("saved activations", format_bytes(graph.saved_activation_bytes()));
   text += sum_line("saved parameters and inputs",
                    format_bytes(graph.saved_bytes() - graph.saved_activation_bytes()));
-  if (graph.events.empty()) text += sum_line("peak", "unknown: no ledger watched");
+  if (graph.events.empty()) text += sum_line("peak", "unknown: not a ledger's graph");
   else
     text += sum_line("peak", format_bytes(sums.peak)) +
             wrapped("at " + place_of_step(graph, sums.peak_step), 4);
