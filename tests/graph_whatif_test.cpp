@@ -225,6 +225,18 @@ TEST_CASE("the fused path states its bound where a causal mask is combined with 
   CHECK(both.find("too high by at most 2,048 bytes") != std::string::npos);  // 32 x 8 x 8
 }
 
+TEST_CASE("the fused path's flops are called what they are, with what they leave out") {
+  const Graph gpt = gpt_step();
+  const std::string note = "makes q k^T once more in the backward pass",
+                    label = "\nflops of recorded products ";
+  const std::string fused = graph::what_if_text(gpt, graph::fused(gpt, "*"));
+  CHECK(contains(fused, label));
+  CHECK(contains(fused, note));
+  const std::string kept = graph::what_if_text(gpt, graph::checkpointed(gpt, "layers.*"));
+  CHECK(contains(kept, label));
+  CHECK_FALSE(contains(kept, note));
+}
+
 TEST_CASE("tapehead graph whatif prints the change, and writes the graph that would be") {
   const Folder folder;
   const std::string file = folder.file("step.json").string(), out = folder.file("out").string();

@@ -1,6 +1,8 @@
 // What a change to the model would do to its memory: the graph that a ledger would have seen, made
 // from the graph that it did see, without running anything. Bytes saved, the peak and
-// floating-point operations of the result are read as those of any graph.
+// floating-point operations of the result are read as those of any graph: flops are those of the
+// products that are recorded, the ones that a checkpoint records again too. What a rule computes
+// within itself, and the gradients' own products, are not among them.
 //
 // How it is done. A graph's steps and their births and deaths of storages are a script. Each change
 // edits the script; nothing else about the run is simulated, so what the change does not touch
@@ -106,6 +108,9 @@ Graph checkpointed(const Graph& graph, std::string_view path);
 /// behind the last layer's attention: too low by at most the bytes of the masks that the caller
 /// still holds. Grouped heads are not recognised.
 ///
+/// Flops: the operation has those of the two products in its place. Its rule makes q k^T once more
+/// in the backward pass, which is not counted.
+///
 /// ValueError: no composed attention in any module that matches.
 Graph fused(const Graph& graph, std::string_view path);
 
@@ -140,7 +145,8 @@ std::vector<WhatIfMatch> fuse_matches(const Graph& graph, std::string_view path)
 std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
                                            const std::vector<std::string>& slots);
 
-/// The figures of two graphs and their difference, and what the patterns found.
+/// The figures of two graphs and their difference, and what the patterns found. Where `after` has
+/// more fused attention, the text says what its flops leave out.
 std::string what_if_text(const Graph& before, const Graph& after,
                          const std::vector<WhatIfMatch>& matches = {});
 std::string what_if_json(const Graph& before, const Graph& after,

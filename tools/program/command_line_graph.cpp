@@ -144,9 +144,9 @@ void add_assert(CLI::App& app, int& exit_code) {
 void add_whatif(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<GraphCommand>();
   CLI::App& sub = add_report(app, "whatif",
-                             "What a change would do to saved bytes, peak and operations, without "
-                             "running it, and what the "
-                             "pattern found. * and ? are wildcards.\n"
+                             "What a change would do to saved bytes, peak and the flops of "
+                             "recorded products, without running it, and what the pattern found. "
+                             "* and ? are wildcards.\n"
                              "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
                              command, run_graph_whatif, exit_code);
   add_json(sub, command);
