@@ -117,6 +117,8 @@ TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
     return contains(small_step().values[at(small_step().saved[at(row.index)].value)].name, "norm");
   });
   count({.module = "1"}, [&](auto& row) { return contains(node(row).module, "1"); });
+  count({.module = "(root)"}, [&](auto& row) { return node(row).module.empty(); });
+  CHECK(graph::check_assertion(small_step(), "slots(module=\"(root)\") > 0").holds);
   count({.shared = true}, [](auto& row) { return !row.shared_with.empty(); });
   count({.two_equal_dims = true}, [](auto& row) {
     const Shape& shape = small_step().values[at(small_step().saved[at(row.index)].value)].shape;

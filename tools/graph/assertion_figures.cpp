@@ -16,7 +16,7 @@ namespace {
 
 bool is_chosen(const Graph::Node& node, const FigureFilter& by) {
   return !node.recomputed && matches(by.operation, node.operation) &&
-         matches(by.module, node.module);
+         matches_module(by.module, node.module);
 }
 
 // Calls f(slot, value) for the slots that the filter takes.

@@ -74,7 +74,7 @@ bool is_chosen(const Graph& graph, const SavedRow& row, const SavedSelection& by
   const Graph::Node& node = node_of(graph, slot);
   const Graph::Value& value = value_of(graph, slot);
   return matches(by.name, value.name) && matches(by.operation, node.operation) &&
-         matches(by.module, node.module) && (!by.shared || row.sharers > 0) &&
+         matches_module(by.module, node.module) && (!by.shared || row.sharers > 0) &&
          (!by.two_equal_dims || has_two_equal_dims(value.shape));
 }
 

@@ -14,8 +14,9 @@
 //
 // Paths are whole module paths in which * and ? are wildcards ("layers.*", "*.self_attn"). The
 // shortest path that matches is the module, with everything below it; each run of operations of one
-// module is a *region*. The forward steps of a region are those that recorded its operations, its
-// backward steps those that ran their rules.
+// module is a *region*. "(root)", and "*" too, match the operations whose path is empty: those of
+// an unnamed root module itself, and those outside any module. The forward steps of a region are
+// those that recorded its operations, its backward steps those that ran their rules.
 #pragma once
 
 #include <tapehead/core/graph.h>
@@ -130,7 +131,7 @@ Graph recomputed(const Graph& graph, const std::vector<std::string>& slots);
 
 /// What a pattern of one of these questions found.
 struct WhatIfMatch {
-  std::string name;                        ///< a module's path, or "layers.0 gelu.x"
+  std::string name;  ///< a module's path, empty for the root, or "layers.0 gelu.x"
   std::optional<std::int64_t> freed = {};  ///< bytes, of a slot
   std::string note = {};  ///< why a slot frees nothing, or a bound of this module; else empty
   bool operator==(const WhatIfMatch&) const = default;

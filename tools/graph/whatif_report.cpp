@@ -1,5 +1,6 @@
 // The figures of two graphs side by side.
 #include <tapehead/core/count.h>
+#include <tapehead/graph/glob.h>
 #include <tapehead/graph/json_text.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
@@ -58,7 +59,7 @@ std::string matches_text(const std::vector<WhatIfMatch>& matches) {
   std::string text = "\nmatched: " + format_count(std::ssize(matches)) + "\n";
   for (std::size_t i = 0; i < std::min(most_listed, matches.size()); ++i) {
     const WhatIfMatch& match = matches[i];
-    std::string line = match.name.empty() ? "(root)" : match.name;
+    std::string line(match.name.empty() ? root_name : match.name);
     if (match.freed)
       line +=
           *match.freed > 0 ? ": frees " + format_count(*match.freed) + " bytes" : ": frees nothing";

@@ -49,7 +49,8 @@ void add_saved(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   sub.add_option("--name", command->selection.name, "Only values whose name contains this");
   sub.add_option("--operation", command->selection.operation, "Only operations like this");
-  sub.add_option("--module", command->selection.module, "Only modules like this");
+  sub.add_option("--module", command->selection.module,
+                 "Only modules like this; (root): what has none");
   sub.add_flag("--shared", command->selection.shared, "Only what several slots keep");
   sub.add_flag("--two-equal-dims", command->selection.two_equal_dims,
                "Only shapes with two dims of the same size above 1");
