@@ -262,6 +262,31 @@ TEST_CASE("a tape's own graph under a ledger has no peak, and the complaint name
   CHECK(contains(graph::peak_text(ledger.graph(), 5), "peak "));
 }
 
+TEST_CASE("what is live at the peak adds up by category to the peak") {
+  const json report = json::parse(graph::peak_json(small_step()));
+  std::int64_t sum = report["unwatched_bytes"];
+  for (const auto& [category, bytes] : report["category_bytes"].items()) {
+    std::int64_t listed = 0;
+    for (const json& storage : report["live"])
+      if (storage["category"] == category) listed += storage["bytes"].get<std::int64_t>();
+    CHECK(listed == bytes);
+    sum += listed;
+  }
+  CHECK(sum == report["peak_bytes"]);
+  // The text has the sums of all, also of those that it does not list.
+  const std::string text = graph::peak_text(small_step(), 1);
+  const std::string sums = text.substr(text.find("\nin all "));
+  for (const auto& [category, bytes] : report["category_bytes"].items())
+    CHECK(contains(sums, "\n" + category + " ") == (bytes > 0));
+  CHECK(contains(sums, "\npeak "));
+  CHECK(contains(sums, " 100.0 %\n"));
+}
+
+TEST_CASE("the list of saved slots says what retained and needed are") {
+  const std::string text = graph::saved_text(small_step(), graph::saved_rows(small_step()));
+  CHECK(contains(text, "\nretained: bytes of the storage that the slot keeps alive; needed: "));
+}
+
 TEST_CASE("a drawing quotes names, closes its clusters and has an edge for each slot") {
   Graph graph = small_step();
   graph.nodes[0].operation = "a\"b\\";

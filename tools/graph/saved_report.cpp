@@ -181,7 +181,11 @@ std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows) {
   for (const SavedRow& row : rows) text += row_text(graph, row);
   return text + std::string(page_columns, '-') + "\n" + format_count(std::ssize(rows)) +
          " slots; the whole graph saves " + format_bytes(graph.saved_bytes()) +
-         ",\nof which activations: " + format_bytes(graph.saved_activation_bytes()) + "\n";
+         ",\nof which activations: " + format_bytes(graph.saved_activation_bytes()) + "\n" +
+         wrapped(
+             "retained: bytes of the storage that the slot keeps alive; needed: those of the "
+             "distinct elements that its value shows, fewer where it is a view of a part",
+             0);
 }
 
 std::string saved_json(const Graph& graph, const std::vector<SavedRow>& rows) {
