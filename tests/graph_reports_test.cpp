@@ -117,12 +117,30 @@ TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
     return contains(small_step().values[at(small_step().saved[at(row.index)].value)].name, "norm");
   });
   count({.module = "1"}, [&](auto& row) { return contains(node(row).module, "1"); });
+  count({.module = "(root)"}, [&](auto& row) { return node(row).module.empty(); });
+  CHECK(graph::check_assertion(small_step(), "slots(module=\"(root)\") > 0").holds);
   count({.shared = true}, [](auto& row) { return !row.shared_with.empty(); });
   count({.two_equal_dims = true}, [](auto& row) {
     const Shape& shape = small_step().values[at(small_step().saved[at(row.index)].value)].shape;
     return std::count(shape.begin(), shape.end(), 6) == 2 ||
            std::count(shape.begin(), shape.end(), 8) == 2;
   });
+}
+
+TEST_CASE(
+    "a pattern that matches nothing in the graph is refused, not answered by an empty table") {
+  const auto refused = [](const graph::SavedSelection& selection, const std::string& why) {
+    check_throws(ErrorKind::value, {"saved: ", why},
+                 [&] { (void)graph::saved_rows(small_step(), selection); });
+  };
+  refused({.module = "nosuch"}, "no module matches \"nosuch\"; the nearest names are ");
+  refused({.operation = "softmix"},
+          "no operation matches \"softmix\"; the nearest names are softmax");
+  refused({.name = "norm?.wait"}, "no value's name matches \"norm?.wait\"; the nearest names are ");
+  refused({.operation = "softmax", .module = "norm1"},
+          "no operation \"softmax\" runs in \"norm1\"");
+  // What is there and saves nothing has no rows.
+  CHECK(graph::saved_rows(small_step(), {.operation = "reshape"}).empty());
 }
 
 TEST_CASE("saved rows are sorted by operation, or by module, when that is asked for") {
@@ -233,6 +251,42 @@ TEST_CASE("reports as text fit a page and name the exact peak") {
     CHECK(contains(timeline, border));
 }
 
+TEST_CASE("a tape's own graph under a ledger has no peak, and the complaint names the ledger's") {
+  const Ledger ledger;
+  Tape tape;
+  const Tensor y = sum(square(parameter(ones({3}))));
+  const Graph graph = tape.graph();
+  check_throws(ErrorKind::value, {"timeline: ", "take ledger.graph()", "not tape.graph()"},
+               [&] { (void)graph::peak_text(graph, 5); });
+  CHECK(contains(graph::summary_text(graph), "unknown: not a ledger's graph\n"));
+  CHECK(contains(graph::peak_text(ledger.graph(), 5), "peak "));
+}
+
+TEST_CASE("what is live at the peak adds up by category to the peak") {
+  const json report = json::parse(graph::peak_json(small_step()));
+  std::int64_t sum = report["unwatched_bytes"];
+  for (const auto& [category, bytes] : report["category_bytes"].items()) {
+    std::int64_t listed = 0;
+    for (const json& storage : report["live"])
+      if (storage["category"] == category) listed += storage["bytes"].get<std::int64_t>();
+    CHECK(listed == bytes);
+    sum += listed;
+  }
+  CHECK(sum == report["peak_bytes"]);
+  // The text has the sums of all, also of those that it does not list.
+  const std::string text = graph::peak_text(small_step(), 1);
+  const std::string sums = text.substr(text.find("\nin all "));
+  for (const auto& [category, bytes] : report["category_bytes"].items())
+    CHECK(contains(sums, "\n" + category + " ") == (bytes > 0));
+  CHECK(contains(sums, "\npeak "));
+  CHECK(contains(sums, " 100.0 %\n"));
+}
+
+TEST_CASE("the list of saved slots says what retained and needed are") {
+  const std::string text = graph::saved_text(small_step(), graph::saved_rows(small_step()));
+  CHECK(contains(text, "\nretained: bytes of the storage that the slot keeps alive; needed: "));
+}
+
 TEST_CASE("a drawing quotes names, closes its clusters and has an edge for each slot") {
   Graph graph = small_step();
   graph.nodes[0].operation = "a\"b\\";
@@ -331,6 +385,8 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
             small_step(),
             graph::saved_rows(small_step(),
                               {.name = "norm", .order = graph::SavedOrder::operation})));
+  CHECK(run_program("graph saved " + file + " --module nosuch 2> " + err) == 2);
+  CHECK(nn::read_file("test", err).starts_with("tapehead: saved: no module matches \"nosuch\"; "));
   CHECK(report("timeline --json") == graph::timeline_json(small_step()));
   CHECK(report("peak --limit 3") == graph::peak_text(small_step(), 3));
   CHECK(report("flops") == graph::flops_text(small_step()));
@@ -344,7 +400,7 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
   graph::write_json(unwatched, std::filesystem::path(file));
   CHECK(run_program("graph summary " + file + " > " + out) == 0);
   CHECK(run_program("graph peak " + file + " 2> " + err) == 2);
-  CHECK(contains(nn::read_file("test", err), "the graph has no events"));
+  CHECK(contains(nn::read_file("test", err), "the graph has no events: take ledger.graph()"));
   CHECK(run_program("graph saved " + err + " 2> " + out) == 2);
   const std::string complaint = nn::read_file("test", out);
   CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);

@@ -211,6 +211,43 @@ TEST_CASE("a what-if question says what it found, and why a slot frees nothing")
   CHECK(graph::what_if_text(gpt, gpt, one).find("frees nothing: " + matmul) != std::string::npos);
 }
 
+TEST_CASE("an attention that is the unnamed root is fused by (root) and by *") {
+  Graph unnamed = attention_step();
+  for (Graph::Node& node : unnamed.nodes)
+    if (node.module == "attn") node.module.clear();
+  const Graph named = attention_step();
+  using Matches = std::vector<graph::WhatIfMatch>;
+  for (const char* pattern : {"(root)", "*"}) {
+    CAPTURE(pattern);
+    CHECK(graph::fuse_matches(unnamed, pattern) == Matches{{.name = ""}});
+    check_equal_figures(graph::fused(unnamed, pattern), graph::fused(named, "attn"));
+    CHECK(contains(graph::what_if_text(unnamed, unnamed, graph::fuse_matches(unnamed, pattern)),
+                   "\n  (root)\n"));
+  }
+  for (const char* pattern : {"", "?", "root"})
+    check_throws(ErrorKind::value, {"no module matches", "the nearest names are (root) and "},
+                 [&] { (void)graph::fused(unnamed, pattern); });
+}
+
+TEST_CASE("the root's operations are those that no named module runs") {
+  Graph gpt = gpt_step();
+  const auto in_root = [](const Graph& graph) {
+    return std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Graph::Node& node) {
+      return node.module.empty() && !node.recomputed;
+    });
+  };
+  REQUIRE(in_root(gpt) > 0);
+  check_throws(ErrorKind::value, {"no composed attention in \"(root)\""},
+               [&] { (void)graph::fused(gpt, "(root)"); });
+  const auto matches = graph::checkpoint_matches(gpt, "*");
+  CHECK(std::ranges::count(matches, "", &graph::WhatIfMatch::name) > 0);
+  CHECK(std::ranges::count(matches, "layers", &graph::WhatIfMatch::name) == 1);
+
+  const Graph then = graph::checkpointed(gpt, "(root)");
+  CHECK(std::ranges::count(then.nodes, "checkpoint", &Graph::Node::operation) ==
+        std::ssize(graph::checkpoint_matches(gpt, "(root)")));
+}
+
 TEST_CASE("the fused path states its bound where a causal mask is combined with padding") {
   const nn::Mask padding = nn::Mask::hide(zeros({32, 1, 1, 8}, DType::boolean));
   const auto note = [](const nn::Mask& mask) {
@@ -223,6 +260,18 @@ TEST_CASE("the fused path states its bound where a causal mask is combined with 
   CHECK(note(padding).empty());
   const std::string both = note(nn::Mask::causal() & padding);
   CHECK(both.find("too high by at most 2,048 bytes") != std::string::npos);  // 32 x 8 x 8
+}
+
+TEST_CASE("the fused path's flops are called what they are, with what they leave out") {
+  const Graph gpt = gpt_step();
+  const std::string note = "makes q k^T once more in the backward pass",
+                    label = "\nflops of recorded products ";
+  const std::string fused = graph::what_if_text(gpt, graph::fused(gpt, "*"));
+  CHECK(contains(fused, label));
+  CHECK(contains(fused, note));
+  const std::string kept = graph::what_if_text(gpt, graph::checkpointed(gpt, "layers.*"));
+  CHECK(contains(kept, label));
+  CHECK_FALSE(contains(kept, note));
 }
 
 TEST_CASE("tapehead graph whatif prints the change, and writes the graph that would be") {
@@ -251,5 +300,22 @@ TEST_CASE("tapehead graph whatif prints the change, and writes the graph that wo
   CHECK(run("--checkpoint nothing") == 2);
   CHECK(run("--fuse '*' --checkpoint '*'") == 2);
   CHECK(run("--fuse '*' --graph same.json -o same.json") == 2);
-  CHECK(run("") == 2);
+}
+
+TEST_CASE("tapehead graph whatif says in one line which change is missing, or which is unknown") {
+  const Folder folder;
+  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
+  graph::write_json(attention_step(), folder.file("step.json"));
+  const auto complaint = [&](const std::string& options) {
+    CHECK(run_program("graph whatif " + options + " 2> " + out) == 2);
+    return nn::read_file("test", out);
+  };
+  CHECK(complaint(file) ==
+        "tapehead: graph whatif: give one of --checkpoint, --recompute, --fuse\n");
+  CHECK(complaint(file + " --fuse ''") == complaint(file));
+  for (const std::string& options : {file + " --fused '*'", "--fused '*' " + file}) {
+    CHECK(contains(complaint(options), "--fused"));
+    CHECK_FALSE(contains(complaint(options), "command"));
+  }
+  CHECK(contains(complaint("--fuse '*'"), "FILE is required"));
 }

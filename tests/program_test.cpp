@@ -1,4 +1,5 @@
 // The program `tapehead` as a user runs it: as a process, by its exit code, output and files.
+#include "support/program.h"
 #include "support/checks.h"
 #include "support/folder.h"
 
@@ -213,6 +214,21 @@ TEST_CASE("a trained model continues a prompt, the same for the same seed") {
                 "nowhere: there is no trained model");
 }
 
+TEST_CASE("training, sampling and maps share a folder when none is named") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text());
+  const tests::Folder elsewhere;
+  const auto runs = [&](const std::string& arguments) {
+    return tests::run_program(arguments + " > out.txt 2> err.txt", elsewhere.file("").string());
+  };
+  CHECK(runs("sample --tokens 5") == 2);
+  CHECK(contains(content(elsewhere.file("err.txt").string()), "tapehead-run"));
+  REQUIRE(runs("train --steps 2 --layers 1 --heads 1 --dim 8 --threads 1 --context 16 --text " +
+               text) == 0);
+  CHECK(runs("sample --tokens 5") == 0);
+  CHECK(runs("maps --text tape") == 0);
+}
+
 TEST_CASE("the same run twice gives the same losses, and another seed gives others") {
   const Folder folder;
   const std::string text = folder.write("text.txt", sample_text());
@@ -254,6 +270,30 @@ TEST_CASE("a run that was interrupted goes on bit for bit") {
   }
   CHECK(content(folder / "whole/model.safetensors") ==
         content(folder / "stopped2/model.safetensors"));
+}
+
+TEST_CASE("an interrupted run shows the command that goes on, and its loss against the bigram's") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "it's a run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "20"})).exit_code == 0);
+  Arguments longer = resume(out);
+  longer.insert(longer.end(), {"--steps", "6000"});
+  Process process(folder, longer);
+  // The first milestone is saved.
+  for (int i = 0; i < 6000 && losses(out).size() == 20; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  process.send(SIGINT);
+  REQUIRE(process.wait() == 0);
+  const std::string shown = process.out(), before = "this goes on from there:\n  ";
+  CHECK(contains(shown, " nats a character when last measured, after step "));
+  CHECK(contains(shown, "the bigram model's "));
+  const std::size_t begin = shown.find(before) + before.size();
+  const std::string command = shown.substr(begin, shown.find('\n', begin) - begin);
+  const std::size_t done = losses(out).size();
+  REQUIRE(done < 6000);
+  const std::string shorter = " --steps " + std::to_string(done + 10);
+  CHECK(std::system((command + shorter + " > '" + folder / "pasted.txt" + "'").c_str()) == 0);
+  CHECK(losses(out).size() == done + 10);
 }
 
 TEST_CASE("a run that was killed leaves a whole checkpoint and goes on bit for bit") {

@@ -26,8 +26,8 @@
 //                 operation met (as peaks_at_most of budget.h); needs a ledger's graph
 //
 // A filter is key="pattern", several are separated by commas: square(512, module="layers.*"). A
-// pattern is that of glob.h; name is the saved value's name. What was recomputed within rules
-// counts in peak alone.
+// pattern is that of glob.h; name is the saved value's name, and module="(root)" stands for what
+// has no module's path. What was recomputed within rules counts in peak alone.
 //
 // A filter that matches nothing is an error, for a slip of the pen must not make a bound hold. Some
 // operation must run in a module that matches, some value have a name that does, and an operation

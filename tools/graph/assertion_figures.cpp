@@ -3,8 +3,8 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/keepers.h>
-#include <tapehead/graph/near_names.h>
 #include <tapehead/graph/timeline.h>
+#include <tapehead/graph/unmatched.h>
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 bool is_chosen(const Graph::Node& node, const FigureFilter& by) {
   return !node.recomputed && matches(by.operation, node.operation) &&
-         matches(by.module, node.module);
+         matches_module(by.module, node.module);
 }
 
 // Calls f(slot, value) for the slots that the filter takes.
@@ -78,24 +78,6 @@ std::int64_t peak(const Graph& graph, const FigureFilter&) {
   return line.peak - line.unwatched;
 }
 
-// ---- filters that match nothing ----------------------------------------------------------------
-
-// What is said of a pattern that none of the names matches; empty when one does.
-std::string no_match(const char* what, const std::string& pattern,
-                     const std::set<std::string_view>& names) {
-  const bool found = std::any_of(names.begin(), names.end(),
-                                 [&](std::string_view name) { return matches(pattern, name); });
-  if (found) return {};
-  return "no " + std::string(what) + " matches \"" + pattern + "\"" + near_names(pattern, names);
-}
-
-template <class Rows, class Name>
-std::set<std::string_view> names_of(const Rows& rows, Name name) {
-  std::set<std::string_view> names;
-  for (const auto& row : rows) names.insert(name(row));
-  return names;
-}
-
 constexpr std::array figures = {
     Figure{"saved", true, true, true, false, false, saved<false>},
     Figure{"saved_all", true, true, true, false, false, saved<true>},
@@ -115,19 +97,9 @@ const Figure* find_figure(std::string_view name) {
 }
 
 std::string unmatched(const Graph& graph, const Figure& figure, const FigureFilter& by) {
-  const auto module = [](const Graph::Node& node) { return std::string_view(node.module); };
-  const auto operation = [](const Graph::Node& node) { return std::string_view(node.operation); };
-  const auto name = [](const Graph::Value& value) { return std::string_view(value.name); };
-  std::string why;
-  if (!by.module.empty()) why = no_match("module", by.module, names_of(graph.nodes, module));
-  if (why.empty() && !by.name.empty())
-    why = no_match("value's name", by.name, names_of(graph.values, name));
-  if (!why.empty() || figure.tells_absence) return why;
-  if (!by.operation.empty())
-    why = no_match("operation", by.operation, names_of(graph.nodes, operation));
-  if (why.empty() && !by.operation.empty() && !by.module.empty() && count(graph, by) == 0)
-    why = "no operation \"" + by.operation + "\" runs in \"" + by.module + "\"";
-  return why;
+  return unmatched(graph, {.name = by.name,
+                           .operation = figure.tells_absence ? "" : std::string_view(by.operation),
+                           .module = by.module});
 }
 
 }  // namespace tapehead::graph

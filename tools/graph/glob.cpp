@@ -28,4 +28,13 @@ bool matches_whole(std::string_view wanted, std::string_view name) {
   return wanted.find_first_not_of('*', p) == none;
 }
 
+bool matches_module(std::string_view pattern, std::string_view path) {
+  return matches(pattern, path) || (path.empty() && pattern == root_name);
+}
+
+bool matches_whole_module(std::string_view pattern, std::string_view path) {
+  if (!path.empty()) return matches_whole(pattern, path);
+  return pattern == root_name || (!pattern.empty() && matches_whole(pattern, path));
+}
+
 }  // namespace tapehead::graph

@@ -1,5 +1,6 @@
 #include <tapehead/core/count.h>
 #include <tapehead/graph/at.h>
+#include <tapehead/graph/glob.h>
 #include <tapehead/graph/module_tree.h>
 
 #include <algorithm>
@@ -231,7 +232,7 @@ ModuleSums folded(ModuleSums tree) {
 std::vector<ModuleRow> table_rows(const ModuleSums& tree) {
   std::vector<ModuleRow> rows;
   ModuleSums rest = root_sums(tree);
-  if (!has_same_sums(rest, {})) rows.push_back({"(root)", std::move(rest)});
+  if (!has_same_sums(rest, {})) rows.push_back({std::string(root_name), std::move(rest)});
   for (const ModuleSums& child : tree.children) add_rows("", child, 0, rows);
   return rows;
 }

@@ -4,14 +4,17 @@
 #include <tapehead/graph/near_names.h>
 #include <tapehead/graph/regions.h>
 
+#include <optional>
 #include <set>
 #include <unordered_map>
 
 namespace tapehead::graph {
 namespace {
 
-// The shortest part of the path, from its start to the end of a name, that matches; else empty.
-std::string_view matching_part(std::string_view pattern, std::string_view path) {
+// The shortest part of the path, from its start to the end of a name, that matches. Of the empty
+// path, which is no part of others, itself.
+std::optional<std::string_view> matching_part(std::string_view pattern, std::string_view path) {
+  if (path.empty() && matches_whole_module(pattern, path)) return path;
   for (const std::string_view name : split_path(path)) {
     const auto end = static_cast<std::size_t>(name.data() + name.size() - path.data());
     if (matches_whole(pattern, path.substr(0, end))) return path.substr(0, end);
@@ -23,21 +26,21 @@ std::string_view matching_part(std::string_view pattern, std::string_view path) 
 
 std::vector<Region> find_regions(const char* operation, const Graph& graph, std::string_view path) {
   std::vector<Region> regions;
-  std::unordered_map<std::string_view, std::string_view> known;
+  std::unordered_map<std::string_view, std::optional<std::string_view>> known;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Graph::Node& node = graph.nodes[i];
     if (node.recomputed) continue;
     const auto [entry, is_new] = known.try_emplace(node.module);
     if (is_new) entry->second = matching_part(path, node.module);
-    if (entry->second.empty()) continue;
+    if (!entry->second) continue;
     const auto id = static_cast<std::int64_t>(i);
-    if (!regions.empty() && regions.back().last == id - 1 && regions.back().path == entry->second)
+    if (!regions.empty() && regions.back().last == id - 1 && regions.back().path == *entry->second)
       regions.back().last = id;
-    else regions.push_back({std::string(entry->second), id, id});
+    else regions.push_back({std::string(*entry->second), id, id});
   }
   if (regions.empty()) {
     std::set<std::string_view> modules;
-    for (const auto& [module, unused] : known) modules.insert(module);
+    for (const auto& [module, unused] : known) modules.insert(module.empty() ? root_name : module);
     throw ValueError(operation,
                      "no module matches \"" + std::string(path) + "\"" + near_names(path, modules));
   }

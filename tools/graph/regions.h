@@ -10,7 +10,8 @@
 
 namespace tapehead::graph {
 
-/// Nodes first to last, all of them of the module `path` or of one below it.
+/// Nodes first to last, all of them of the module `path` or of one below it; of the empty path,
+/// none of a module that has a name.
 struct Region {
   std::string path;
   std::int64_t first = 0, last = 0;
@@ -18,8 +19,8 @@ struct Region {
 };
 
 /// The regions of the modules that `path` matches as a whole, * and ? being wildcards, in order.
-/// The shortest path that matches is the module. ValueError, naming `operation`, when there is
-/// none.
+/// The shortest path that matches is the module; glob.h tells what matches the empty one.
+/// ValueError, naming `operation`, when there is none.
 std::vector<Region> find_regions(const char* operation, const Graph& graph, std::string_view path);
 
 /// Which operations read each value and each storage.

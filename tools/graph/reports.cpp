@@ -107,6 +107,38 @@ std::string flops_by_operation(const Flops& flops) {
   return text;
 }
 
+// ---- peak --------------------------------------------------------------------------------------
+
+// Without `unwatched`, which has no category.
+BytesByCategory live_by_category(const Graph& graph, const Timeline& line) {
+  BytesByCategory bytes{};
+  for (const std::int64_t id : line.live_at_peak) {
+    const Graph::Storage& storage = graph.storages[static_cast<std::size_t>(id)];
+    bytes[static_cast<std::size_t>(storage.category)] += storage.bytes;
+  }
+  return bytes;
+}
+
+std::string peak_row(const std::string& name, std::int64_t bytes, std::int64_t total) {
+  return left(20, name) + right(32, format_bytes(bytes)) + right(12, format_share(bytes, total)) +
+         "\n";
+}
+
+// The largest first; what is not live has no row.
+std::string peak_by_category(const Graph& graph, const Timeline& line) {
+  const BytesByCategory bytes = live_by_category(graph, line);
+  std::vector<std::pair<std::int64_t, std::string>> rows{{line.unwatched, "unwatched"}};
+  for (std::size_t c = 0; c < category_count; ++c)
+    rows.emplace_back(bytes[c], to_string(static_cast<Category>(c)));
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text =
+      left(20, "in all") + right(32, "bytes") + right(12, "share") + "\n" + rule_line;
+  for (const auto& [sum, name] : rows)
+    if (sum > 0) text += peak_row(name, sum, line.peak);
+  return text + rule_line + peak_row("peak", line.peak, line.peak);
+}
+
 }  // namespace
 
 std::string summary_text(const Graph& graph) {
@@ -114,7 +146,7 @@ std::string summary_text(const Graph& graph) {
   std::string text = sum_line("saved activations", format_bytes(graph.saved_activation_bytes()));
   text += sum_line("saved parameters and inputs",
                    format_bytes(graph.saved_bytes() - graph.saved_activation_bytes()));
-  if (graph.events.empty()) text += sum_line("peak", "unknown: no ledger watched");
+  if (graph.events.empty()) text += sum_line("peak", "unknown: not a ledger's graph");
   else
     text += sum_line("peak", format_bytes(sums.peak)) +
             wrapped("at " + place_of_step(graph, sums.peak_step), 4);
@@ -190,7 +222,7 @@ std::string peak_text(const Graph& graph, std::size_t limit) {
     text += "and " +
             format_count(std::ssize(line.live_at_peak) - static_cast<std::int64_t>(limit)) +
             " smaller ones\n";
-  return text;
+  return text + "\n" + peak_by_category(graph, line);
 }
 
 std::string peak_json(const Graph& graph) {
@@ -204,8 +236,13 @@ std::string peak_json(const Graph& graph) {
                     {"category", to_string(storage.category)},
                     {"reason", why[static_cast<std::size_t>(id)]}});
   }
+  const BytesByCategory bytes = live_by_category(graph, line);
+  json sums = json::object();
+  for (std::size_t c = 0; c < category_count; ++c)
+    sums[std::string(to_string(static_cast<Category>(c)))] = bytes[c];
   return json_report({{"peak_bytes", line.peak},
                       {"peak_step", line.peak_step},
+                      {"category_bytes", std::move(sums)},
                       {"unwatched_bytes", line.unwatched},
                       {"live", std::move(live)}});
 }

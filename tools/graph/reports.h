@@ -27,8 +27,8 @@ std::string timeline_text(const Graph& graph);
 /// Every step, with the bytes at its end and the most within it.
 std::string timeline_json(const Graph& graph);
 
-/// The step of the peak and what is live there, the largest first, each with its reason. The text
-/// lists at most `limit` storages.
+/// The step of the peak and what is live there, the largest first, each with its reason, and the
+/// sums by category. The text lists at most `limit` storages; the sums are over all.
 std::string peak_text(const Graph& graph, std::size_t limit);
 std::string peak_json(const Graph& graph);
 

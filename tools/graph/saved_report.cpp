@@ -1,4 +1,5 @@
 #include <tapehead/core/dtype.h>
+#include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/json_text.h>
@@ -6,6 +7,7 @@
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
+#include <tapehead/graph/unmatched.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -72,7 +74,7 @@ bool is_chosen(const Graph& graph, const SavedRow& row, const SavedSelection& by
   const Graph::Node& node = node_of(graph, slot);
   const Graph::Value& value = value_of(graph, slot);
   return matches(by.name, value.name) && matches(by.operation, node.operation) &&
-         matches(by.module, node.module) && (!by.shared || row.sharers > 0) &&
+         matches_module(by.module, node.module) && (!by.shared || row.sharers > 0) &&
          (!by.two_equal_dims || has_two_equal_dims(value.shape));
 }
 
@@ -156,6 +158,10 @@ json row_json(const Graph& graph, const SavedRow& row) {
 }  // namespace
 
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection) {
+  const std::string why = unmatched(
+      graph,
+      {.name = selection.name, .operation = selection.operation, .module = selection.module});
+  if (!why.empty()) throw ValueError("saved", why);
   const Keepers keepers(graph);
   const Storages storages(graph);
   std::vector<SavedRow> rows;
@@ -175,7 +181,11 @@ std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows) {
   for (const SavedRow& row : rows) text += row_text(graph, row);
   return text + std::string(page_columns, '-') + "\n" + format_count(std::ssize(rows)) +
          " slots; the whole graph saves " + format_bytes(graph.saved_bytes()) +
-         ",\nof which activations: " + format_bytes(graph.saved_activation_bytes()) + "\n";
+         ",\nof which activations: " + format_bytes(graph.saved_activation_bytes()) + "\n" +
+         wrapped(
+             "retained: bytes of the storage that the slot keeps alive; needed: those of the "
+             "distinct elements that its value shows, fewer where it is a view of a part",
+             0);
 }
 
 std::string saved_json(const Graph& graph, const std::vector<SavedRow>& rows) {

@@ -33,6 +33,8 @@ struct SavedSelection {
 };
 
 /// The rows of `graph`. What recomputed nodes save comes and goes within a rule: it has no row.
+/// ValueError: a pattern matches nothing in the graph (unmatched.h); where what it matches saves
+/// nothing, there are no rows.
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection = {});
 
 /// The rows for a terminal, with sums; as JSON, {"rows": [...]}.

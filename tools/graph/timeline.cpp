@@ -85,7 +85,9 @@ void append(std::string& list, const std::string& entry) {
 
 Timeline timeline(const Graph& graph) {
   if (graph.events.empty())
-    throw ValueError("timeline", "the graph has no events: no Ledger watched while it was made");
+    throw ValueError("timeline",
+                     "the graph has no events: take ledger.graph() of a Ledger that watched the "
+                     "step, not tape.graph()");
   return Replay(graph).run();
 }
 

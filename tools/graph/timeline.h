@@ -25,7 +25,7 @@ struct Timeline {
   std::vector<std::int64_t> live_at_peak;  ///< storages, the largest first
 };
 
-/// ValueError when the graph has no events: no ledger watched.
+/// ValueError when the graph has no events: it is not that of a ledger (ledger.graph()).
 Timeline timeline(const Graph& graph);
 
 /// Why each storage of the graph exists, in one line: which slots keep it and which formulas read

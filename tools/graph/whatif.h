@@ -1,6 +1,8 @@
 // What a change to the model would do to its memory: the graph that a ledger would have seen, made
 // from the graph that it did see, without running anything. Bytes saved, the peak and
-// floating-point operations of the result are read as those of any graph.
+// floating-point operations of the result are read as those of any graph: flops are those of the
+// products that are recorded, the ones that a checkpoint records again too. What a rule computes
+// within itself, and the gradients' own products, are not among them.
 //
 // How it is done. A graph's steps and their births and deaths of storages are a script. Each change
 // edits the script; nothing else about the run is simulated, so what the change does not touch
@@ -12,8 +14,9 @@
 //
 // Paths are whole module paths in which * and ? are wildcards ("layers.*", "*.self_attn"). The
 // shortest path that matches is the module, with everything below it; each run of operations of one
-// module is a *region*. The forward steps of a region are those that recorded its operations, its
-// backward steps those that ran their rules.
+// module is a *region*. "(root)", and "*" too, match the operations whose path is empty: those of
+// an unnamed root module itself, and those outside any module. The forward steps of a region are
+// those that recorded its operations, its backward steps those that ran their rules.
 #pragma once
 
 #include <tapehead/core/graph.h>
@@ -106,6 +109,9 @@ Graph checkpointed(const Graph& graph, std::string_view path);
 /// behind the last layer's attention: too low by at most the bytes of the masks that the caller
 /// still holds. Grouped heads are not recognised.
 ///
+/// Flops: the operation has those of the two products in its place. Its rule makes q k^T once more
+/// in the backward pass, which is not counted.
+///
 /// ValueError: no composed attention in any module that matches.
 Graph fused(const Graph& graph, std::string_view path);
 
@@ -125,7 +131,7 @@ Graph recomputed(const Graph& graph, const std::vector<std::string>& slots);
 
 /// What a pattern of one of these questions found.
 struct WhatIfMatch {
-  std::string name;                        ///< a module's path, or "layers.0 gelu.x"
+  std::string name;  ///< a module's path, empty for the root, or "layers.0 gelu.x"
   std::optional<std::int64_t> freed = {};  ///< bytes, of a slot
   std::string note = {};  ///< why a slot frees nothing, or a bound of this module; else empty
   bool operator==(const WhatIfMatch&) const = default;
@@ -140,7 +146,8 @@ std::vector<WhatIfMatch> fuse_matches(const Graph& graph, std::string_view path)
 std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
                                            const std::vector<std::string>& slots);
 
-/// The figures of two graphs and their difference, and what the patterns found.
+/// The figures of two graphs and their difference, and what the patterns found. Where `after` has
+/// more fused attention, the text says what its flops leave out.
 std::string what_if_text(const Graph& before, const Graph& after,
                          const std::vector<WhatIfMatch>& matches = {});
 std::string what_if_json(const Graph& before, const Graph& after,

@@ -1,5 +1,6 @@
 // The figures of two graphs side by side.
 #include <tapehead/core/count.h>
+#include <tapehead/graph/glob.h>
 #include <tapehead/graph/json_text.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
@@ -34,8 +35,23 @@ std::vector<Compared> figures(const Graph& before, const Graph& after) {
       {"all that is saved, bytes", "saved_bytes", before.saved_bytes(), after.saved_bytes()}};
   if (!before.events.empty() && !after.events.empty())
     all.push_back({"peak, bytes", "peak_bytes", timeline(before).peak, timeline(after).peak});
-  all.push_back({"flops, recomputed ones too", "flops", all_flops(before), all_flops(after)});
+  all.push_back({"flops of recorded products", "flops", all_flops(before), all_flops(after)});
   return all;
+}
+
+std::int64_t count_fused(const Graph& graph) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Graph::Node& node) {
+    return !node.recomputed && node.operation == "fused_attention";
+  });
+}
+
+// What the figures cannot show.
+std::string fused_note(const Graph& before, const Graph& after) {
+  if (count_fused(after) <= count_fused(before)) return {};
+  return wrapped(
+      "fused_attention's rule makes q k^T once more in the backward pass; that is no "
+      "recorded product and not counted here",
+      2);
 }
 
 std::string matches_text(const std::vector<WhatIfMatch>& matches) {
@@ -43,7 +59,7 @@ std::string matches_text(const std::vector<WhatIfMatch>& matches) {
   std::string text = "\nmatched: " + format_count(std::ssize(matches)) + "\n";
   for (std::size_t i = 0; i < std::min(most_listed, matches.size()); ++i) {
     const WhatIfMatch& match = matches[i];
-    std::string line = match.name.empty() ? "(root)" : match.name;
+    std::string line(match.name.empty() ? root_name : match.name);
     if (match.freed)
       line +=
           *match.freed > 0 ? ": frees " + format_count(*match.freed) + " bytes" : ": frees nothing";
@@ -67,7 +83,7 @@ std::string what_if_text(const Graph& before, const Graph& after,
             right(24, format_count(figure.after)) +
             right(24, (change > 0 ? "+" : "") + format_count(change)) + "\n";
   }
-  return text + matches_text(matches);
+  return text + fused_note(before, after) + matches_text(matches);
 }
 
 std::string what_if_json(const Graph& before, const Graph& after,

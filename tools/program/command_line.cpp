@@ -32,8 +32,9 @@ void note_given(const CLI::App& sub, TrainCommand& command) {
     if (sub.count("--" + name) > 0) command.given.push_back(name);
 }
 
-void add_train(CLI::App& app, int& exit_code) {
+void add_train(CLI::App& app, const std::string& program, int& exit_code) {
   const auto command = std::make_shared<TrainCommand>();
+  command->program = program;
   CLI::App& sub = add_command(
       app, "train",
       "Trains a character-level language model, prints what its backward pass saves, and compares "
@@ -63,12 +64,11 @@ void add_train(CLI::App& app, int& exit_code) {
 
 void add_sample(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<SampleCommand>();
-  CLI::App& sub =
-      add_command(app, "sample",
-                  "Continues a prompt with a model that `tapehead train` saved.\n"
-                  "Example: tapehead sample --model tapehead-run --prompt 'Tensor ' --tokens 200",
-                  command, run_sample, exit_code);
-  sub.add_option("--model", command->model, "Folder of the run")->required();
+  CLI::App& sub = add_command(app, "sample",
+                              "Continues a prompt with a model that `tapehead train` saved.\n"
+                              "Example: tapehead sample --prompt 'Tensor ' --tokens 200",
+                              command, run_sample, exit_code);
+  sub.add_option("--model", command->model, "Folder of the run")->capture_default_str();
   sub.add_option("--prompt", command->prompt, "Text to continue; without it, a new line");
   sub.add_option("--tokens", command->tokens, "Characters to add")->capture_default_str();
   sub.add_option("--temperature", command->temperature,
@@ -84,9 +84,9 @@ void add_maps(CLI::App& app, int& exit_code) {
       app, "maps",
       "Shows what each head of a model that `tapehead train` saved attends to in a text: a page "
       "with heat maps, or the numbers.\n"
-      "Example: tapehead maps --model tapehead-run --text 'const Tensor x = ' -o maps.html",
+      "Example: tapehead maps --text 'const Tensor x = ' -o maps.html",
       command, run_maps, exit_code);
-  sub.add_option("--model", command->model, "Folder of the run")->required();
+  sub.add_option("--model", command->model, "Folder of the run")->capture_default_str();
   sub.add_option("--text", command->text, "Text to look at, at most the model's context")
       ->required();
   sub.add_option("-o,--out", command->out, "File to write, .html or .json")->capture_default_str();
@@ -157,11 +157,16 @@ int check_output(int exit_code) {
       bad_input);
 }
 
+// Groups of options are among the library's subcommands, but have no name.
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
+}
+
 // What is wrong with the first argument that should name a command and does not.
 std::optional<std::string> unknown_command(const CLI::App& app, int argc, const char* const* argv) {
   const CLI::App* at = &app;
   for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
-    const std::vector<const CLI::App*> commands = at->get_subcommands({});
+    const std::vector<const CLI::App*> commands = commands_of(*at);
     if (commands.empty()) return {};
     const auto found = std::find_if(commands.begin(), commands.end(),
                                     [&](const CLI::App* c) { return c->get_name() == argv[i]; });
@@ -181,7 +186,7 @@ int parse_and_run(int argc, const char* const* argv) {
   CLI::App app("Trains a small transformer, and shows what the backward pass saves.", "tapehead");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of all subcommands");
-  add_train(app, exit_code);
+  add_train(app, argc > 0 ? argv[0] : "tapehead", exit_code);
   add_sample(app, exit_code);
   add_maps(app, exit_code);
   add_cases(app, exit_code);

@@ -40,7 +40,7 @@ void add_saved(CLI::App& app, int& exit_code) {
   CLI::App& sub = add_report(
       app, "saved",
       "Every saved slot: what it keeps, why, and what dropping it would free. In patterns, * and ? "
-      "are wildcards.\n"
+      "are wildcards; one that matches nothing in the graph is refused, with exit code 2.\n"
       "Example: tapehead graph saved step.json --module layers.0 --two-equal-dims",
       command, run_graph_saved, exit_code);
   add_json(sub, command);
@@ -49,7 +49,8 @@ void add_saved(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   sub.add_option("--name", command->selection.name, "Only values whose name contains this");
   sub.add_option("--operation", command->selection.operation, "Only operations like this");
-  sub.add_option("--module", command->selection.module, "Only modules like this");
+  sub.add_option("--module", command->selection.module,
+                 "Only modules like this; (root): what has none");
   sub.add_flag("--shared", command->selection.shared, "Only what several slots keep");
   sub.add_flag("--two-equal-dims", command->selection.two_equal_dims,
                "Only shapes with two dims of the same size above 1");
@@ -144,9 +145,9 @@ void add_assert(CLI::App& app, int& exit_code) {
 void add_whatif(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<GraphCommand>();
   CLI::App& sub = add_report(app, "whatif",
-                             "What a change would do to saved bytes, peak and operations, without "
-                             "running it, and what the "
-                             "pattern found. * and ? are wildcards.\n"
+                             "What a change would do to saved bytes, peak and the flops of "
+                             "recorded products, without running it, and what the pattern found. "
+                             "* and ? are wildcards.\n"
                              "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
                              command, run_graph_whatif, exit_code);
   add_json(sub, command);
@@ -158,7 +159,8 @@ void add_whatif(CLI::App& app, int& exit_code) {
                    "be given several times")
       ->allow_extra_args(false);
   change->add_option("--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
-  change->require_option(1);
+  // That none is given is said by the command: here it would hide what is wrong with an option.
+  change->require_option(0, 1);
   sub.add_option("--graph", command->graph, "File for the graph that would be");
 }
 

@@ -17,18 +17,22 @@ constexpr int done = 0;
 constexpr int bad_news = 1;
 constexpr int bad_input = 2;
 
+/// Of a run, where none is named.
+constexpr const char* default_folder = "tapehead-run";
+
 /// Trains a character-level language model on any text.
 struct TrainCommand {
   TrainOptions options;
-  std::string folder = "tapehead-run";
+  std::string folder = default_folder;
   bool resume = false;
+  std::string program = "tapehead";     ///< as it was started, for the command that goes on
   std::vector<std::string> given = {};  ///< names of the options on the command line
 };
 int run_train(const TrainCommand& command);
 
 /// Continues a text with a trained model.
 struct SampleCommand {
-  std::string model;  ///< folder of the run
+  std::string model = default_folder;  ///< folder of the run
   std::optional<std::string> prompt = {};
   std::int64_t tokens = 300;
   double temperature = 0.8;
@@ -39,9 +43,9 @@ int run_sample(const SampleCommand& command);
 
 /// Writes what a trained model attends to in a text, every layer and head.
 struct MapsCommand {
-  std::string model;              ///< folder of the run
-  std::string text;               ///< at most as many characters as the model's context
-  std::string out = "maps.html";  ///< .html for a page, .json for the numbers
+  std::string model = default_folder;  ///< folder of the run
+  std::string text = {};               ///< at most as many characters as the model's context
+  std::string out = "maps.html";       ///< .html for a page, .json for the numbers
 };
 int run_maps(const MapsCommand& command);
 

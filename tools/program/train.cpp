@@ -2,9 +2,11 @@
 #include <tapehead/graph/text.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <string_view>
 
 #include "bigram.h"
 #include "checkpoint.h"
@@ -94,13 +96,16 @@ double bigram_loss(const Corpus& corpus) {
 
 // ---- ending -------------------------------------------------------------------------------------
 
+std::string verdict(double loss, double mark) {
+  return loss_text(std::abs(mark - loss)) + (loss < mark ? " below" : " above") +
+         " the bigram model's " + loss_text(mark);
+}
+
 void print_result(const Trainer& trainer, const Corpus& corpus, const TrainOptions& options,
                   double mark) {
   const double loss = held_out_loss(trainer.model(), corpus.held_out, options.batch);
   std::cout << "\nheld-out loss " << loss_text(loss)
-            << " nats a character over all held-out text: " << loss_text(std::abs(mark - loss))
-            << (loss < mark ? " below" : " above") << " the bigram model's " << loss_text(mark)
-            << "\n";
+            << " nats a character over all held-out text: " << verdict(loss, mark) << "\n";
   Generator generator(options.seed);
   std::cout << "\na sample:\n"
             << sample_text(trainer.model(), corpus.vocabulary, {}, sample_length,
@@ -108,12 +113,27 @@ void print_result(const Trainer& trainer, const Corpus& corpus, const TrainOptio
             << "\n";
 }
 
-void print_end(RunEnd end, const RunState& state, const std::string& folder) {
-  if (end == RunEnd::interrupted)
-    std::cout << "\ninterrupted: saved after step " << state.step << " in " << folder
-              << "; --resume --out " << folder << " goes on from there\n";
-  if (end == RunEnd::out_of_time)
-    std::cout << "\ntime is up: saved after step " << state.step << "\n";
+// As one word of a shell's command.
+std::string quoted(const std::string& word) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) ||
+           std::string_view("/._-+,:@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+void print_interrupted(const RunState& state, const TrainCommand& command, double mark) {
+  std::cout << "\ninterrupted: saved after step " << state.step << "; this goes on from there:\n  "
+            << quoted(command.program) << " train --resume --out " << quoted(command.folder)
+            << "\n";
+  if (state.held_out.empty()) return;
+  const RunState::Evaluation& last = state.held_out.back();
+  std::cout << "\nheld-out loss " << loss_text(last.loss)
+            << " nats a character when last measured, after step " << last.step << ": "
+            << verdict(last.loss, mark) << "\n";
 }
 
 // ---- the command --------------------------------------------------------------------------------
@@ -123,7 +143,9 @@ void train(Trainer& trainer, const Corpus& corpus, const TrainCommand& command) 
   print_model(trainer, options);
   const double mark = bigram_loss(corpus);
   const RunEnd end = TrainingRun(trainer, corpus, command.folder).run();
-  print_end(end, trainer.state(), command.folder);
+  if (end == RunEnd::interrupted) print_interrupted(trainer.state(), command, mark);
+  if (end == RunEnd::out_of_time)
+    std::cout << "\ntime is up: saved after step " << trainer.state().step << "\n";
   if (end != RunEnd::interrupted) print_result(trainer, corpus, options, mark);
   std::cout << "\nin " << command.folder
             << ": model.safetensors, checkpoint.safetensors, losses.csv, graph.json, graph.html"
