@@ -29,12 +29,15 @@ struct FusedAttentionOptions {
 ///
 /// A query that sees no key gives 0 and passes no gradient on. A key that a query does not see
 /// cannot reach its output or its gradient, nor the query (or the gradient of its output) the key's
-/// gradient, even with an infinite or NaN value; -infinity in bias hides a key too.
+/// gradient, even with an infinite or NaN value; -infinity in bias hides a key too. What is seen
+/// follows IEEE arithmetic, whatever else is hidden: a NaN shows even under a weight that is 0 by
+/// underflow or dropout, as 0 * NaN is NaN.
 ///
 /// saves q, k, v, y, row_max, row_sum, hidden, bias: nothing of the shape (L, S) but what the
 /// caller gave. With A the weights made again, D_i = <g_i, y_i> and dS = A * (g v^T - D):
 ///   dv = A^T g,  dq = scale dS k,  dk = scale dS^T q,  dbias = dS
-/// (Dao et al., "FlashAttention", 2022). While the rule itself is recorded it is the composition of
+/// (Dao et al., "FlashAttention", 2022). Where y is not finite, neither is D, though dropout may have
+/// dropped the value that made it so. While the rule itself is recorded it is the composition of
 /// these formulas, with weights of the shape (L, S); then what is not finite in a key or value that
 /// some queries see, or in a query that sees some keys, reaches the gradients of the others too.
 ///

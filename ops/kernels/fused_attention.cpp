@@ -71,12 +71,11 @@ TAPEHEAD_MULTIVERSION T exp_row(T* x, std::int64_t count, T shift) {
   return sum;
 }
 
-// x = exp(x - shift) * factor, and 0 where hidden: in a row with a NaN the factor is NaN.
+// x = exp(x - shift) * factor.
 template <class T>
 TAPEHEAD_MULTIVERSION void weights_row(T* x, std::int64_t count, T shift, T factor) {
 #pragma omp simd
-  for (std::int64_t j = 0; j < count; ++j)
-    x[j] = x[j] == -infinity<T> ? T(0) : exp(x[j] - shift) * factor;
+  for (std::int64_t j = 0; j < count; ++j) x[j] = exp(x[j] - shift) * factor;
 }
 
 template <class T>
@@ -93,15 +92,15 @@ TAPEHEAD_MULTIVERSION T dot_row(const T* a, const T* b, std::int64_t count) {
   return sum;
 }
 
-// dS = A (dA - D) in place of dA. A weight of 0 gives 0 whatever dA is: a hidden value may be NaN.
-// Of a query that sees one key, D is dA, but for its rounding: there dS must be 0.
+// dS = A (dA - D) in place of dA. Of a query that sees one key, D is dA, but for its rounding: there
+// dS must be 0.
 template <class T>
 TAPEHEAD_MULTIVERSION void score_gradient_row(const T* a, T* da, std::int64_t count, T d,
                                               bool sees_one) {
 #pragma omp simd
   for (std::int64_t j = 0; j < count; ++j) {
     const T own = sees_one ? da[j] : d;
-    da[j] = a[j] == T(0) ? T(0) : a[j] * (da[j] - own);
+    da[j] = a[j] * (da[j] - own);
   }
 }
 
@@ -119,6 +118,9 @@ bool all_finite(Rows<const T> x, std::int64_t rows, std::int64_t columns) {
     if (!finite_row(x.row(i), columns)) return false;
   return true;
 }
+
+// Which pairs of a tile are hidden, laid out as its scores.
+using HiddenPairs = std::array<bool, tile * tile>;
 
 // ---- one head ------------------------------------------------------------------------------------
 
@@ -176,16 +178,36 @@ class Head {
     return any_hidden;
   }
 
+  // Whether key j is hidden from query i. Its score does not tell: that of a visible key may be
+  // -infinity too.
+  bool hides(std::int64_t i, std::int64_t j) const {
+    return j >= visible_end(i + 1) || (terms_.hidden && hidden_.at(i, j)) ||
+           (terms_.bias && bias_.at(i, j) == -infinity<T>);
+  }
+
+  // Fills `pairs`; returns its elements.
+  const bool* hidden_pairs(std::int64_t i0, std::int64_t rows, std::int64_t j0,
+                           std::int64_t columns, HiddenPairs& pairs) const {
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        pairs[static_cast<std::size_t>(i * tile + j)] = hides(i0 + i, j0 + j);
+    return pairs.data();
+  }
+
   // Whether query i sees exactly one key.
   bool sees_one(std::int64_t i) const {
     const std::int64_t end = visible_end(i + 1);
     int seen = 0;
-    for (std::int64_t j = 0; j < end && seen < 2; ++j) {
-      const bool hidden =
-          (terms_.hidden && hidden_.at(i, j)) || (terms_.bias && bias_.at(i, j) == -infinity<T>);
-      seen += hidden ? 0 : 1;
-    }
+    for (std::int64_t j = 0; j < end && seen < 2; ++j) seen += hides(i, j) ? 0 : 1;
     return seen == 1;
+  }
+
+  // Whether all values that query i sees are finite.
+  bool sees_finite_values(std::int64_t i) const {
+    const std::int64_t end = visible_end(i + 1);
+    for (std::int64_t j = 0; j < end; ++j)
+      if (!hides(i, j) && !finite_row(v.row(j), value_features)) return false;
+    return true;
   }
 
   // Drops entries of a tile of weights (or of their gradient) and scales the others, as dropout of
@@ -218,12 +240,12 @@ template <class T>
 struct Weights {
   const T* data;
   bool transposed;
-  // Whether a weight of 0 must keep out what is not finite in the other factor, which a product of
-  // matrices cannot do.
-  bool keep_out;
+  // The pairs to leave out of the sums, laid out as data; null where their weights of 0 do that,
+  // for the other factor is finite.
+  const bool* hidden;
 
-  T at(std::int64_t i, std::int64_t j) const {
-    return data[transposed ? j * tile + i : i * tile + j];
+  std::int64_t index(std::int64_t i, std::int64_t j) const {
+    return transposed ? j * tile + i : i * tile + j;
   }
 };
 
@@ -231,16 +253,18 @@ struct Weights {
 template <class T>
 void add_product(const Weights<T>& w, std::int64_t rows, std::int64_t inner, Rows<const T> x,
                  std::int64_t columns, Rows<T> c, T alpha, T beta) {
-  if (!w.keep_out) {
+  if (!w.hidden) {
     gemm_tile<T>(w.transposed, false, rows, columns, inner, alpha, w.data, tile, x.data, x.step,
                  beta, c.data, c.step);
     return;
   }
   for (std::int64_t i = 0; i < rows; ++i) {
     if (beta == T(0)) std::fill(c.row(i), c.row(i) + columns, T(0));
-    for (std::int64_t l = 0; l < inner; ++l)
-      if (const T weight = alpha * w.at(i, l); weight != T(0))
-        for (std::int64_t j = 0; j < columns; ++j) c.row(i)[j] += weight * x.row(l)[j];
+    for (std::int64_t l = 0; l < inner; ++l) {
+      if (w.hidden[w.index(i, l)]) continue;
+      const T weight = w.data[w.index(i, l)];
+      for (std::int64_t j = 0; j < columns; ++j) c.row(i)[j] += alpha * (weight * x.row(l)[j]);
+    }
   }
 }
 
@@ -262,10 +286,12 @@ void update_row(T* s, std::int64_t columns, T* y, std::int64_t value_features, T
   if (factor != T(1)) scale_row(y, value_features, factor);
 }
 
+// `unit`: what a weight of 1 is in the sums.
 template <class T>
 void forward_rows(const Head<T>& head, std::int64_t i0, std::int64_t rows, Rows<T> y, T* maximum,
-                  T* sum) {
+                  T* sum, T unit) {
   alignas(64) std::array<T, tile * tile> s;
+  HiddenPairs hidden;
   std::fill_n(maximum, rows, -infinity<T>);
   std::fill_n(sum, rows, T(0));
   for (std::int64_t i = 0; i < rows; ++i)
@@ -277,15 +303,32 @@ void forward_rows(const Head<T>& head, std::int64_t i0, std::int64_t rows, Rows<
     for (std::int64_t i = 0; i < rows; ++i)
       update_row(s.data() + i * tile, columns, y.row(i), head.value_features, maximum[i], sum[i]);
     head.drop(i0, rows, j0, columns, s.data());
+    for (std::int64_t i = 0; i < rows && unit != T(1); ++i)
+      scale_row(s.data() + i * tile, columns, unit);
     const Rows<const T> v{head.v.row(j0), head.v.step};
     const bool keep_out = any_hidden && !all_finite(v, columns, head.value_features);
-    add_product<T>({s.data(), false, keep_out}, rows, columns, v, head.value_features, y, T(1),
+    const bool* const left_out =
+        keep_out ? head.hidden_pairs(i0, rows, j0, columns, hidden) : nullptr;
+    add_product<T>({s.data(), false, left_out}, rows, columns, v, head.value_features, y, T(1),
                    T(1));
   }
   for (std::int64_t i = 0; i < rows; ++i) {
     if (sum[i] == T(0)) sum[i] = infinity<T>;  // sees nothing: the weights are exp(-infinity) / sum
-    else scale_row(y.row(i), head.value_features, T(1) / sum[i]);
+    else scale_row(y.row(i), head.value_features, T(1) / (unit * sum[i]));
     if (maximum[i] == -infinity<T>) maximum[i] = T(0);
+  }
+}
+
+// The sums are divided by that of the weights only at the end, so that they may overflow where the
+// output does not. Such rows are made again with weights so small that their sum is at most 1.
+template <class T>
+void repair_overflow(const Head<T>& head, std::int64_t i0, std::int64_t rows, Rows<T> y, T* maximum,
+                     T* sum) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    if (finite_row<T>(y.row(i), head.value_features)) continue;
+    if (!std::isfinite(sum[i]) || !head.sees_finite_values(i0 + i)) continue;
+    const T unit = std::ldexp(T(1), -std::ilogb(static_cast<double>(head.keys)) - 1);
+    forward_rows<T>(head, i0 + i, 1, {y.row(i), y.step}, maximum + i, sum + i, unit);
   }
 }
 
@@ -300,9 +343,13 @@ void forward(const View& q, const View& k, const View& v, const AttentionTerms& 
       const std::int64_t batch = matrix_index / heads, head_index = matrix_index % heads;
       const Rows<T> out = matrix<T>(y, batch, head_index);
       const std::int64_t first_row = matrix_index * queries + i0;
-      forward_rows<T>(Head<T>(q, k, v, terms, batch, head_index), i0, std::min(tile, queries - i0),
-                      {out.row(i0), out.step}, row_max.as<T>() + first_row,
-                      row_sum.as<T>() + first_row);
+      const Head<T> head(q, k, v, terms, batch, head_index);
+      const std::int64_t rows = std::min(tile, queries - i0);
+      const Rows<T> block{out.row(i0), out.step};
+      T* const maximum = row_max.as<T>() + first_row;
+      T* const sum = row_sum.as<T>() + first_row;
+      forward_rows<T>(head, i0, rows, block, maximum, sum, T(1));
+      repair_overflow<T>(head, i0, rows, block, maximum, sum);
     }
   });
 }
@@ -318,10 +365,19 @@ struct HeadGradients {
   bool adds_to_k;  // an earlier head of the group wrote to dk and dv
 };
 
+// Puts the hidden pairs of a tile to 0.
+template <class T>
+void clear(const bool* hidden, std::int64_t rows, std::int64_t columns, T* s) {
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      if (hidden[i * tile + j]) s[i * tile + j] = T(0);
+}
+
 template <class T>
 void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scale, std::int64_t i0,
                    std::int64_t rows) {
   alignas(64) std::array<T, tile * tile> a, da;
+  HiddenPairs hidden;
   std::array<T, tile> d;
   std::array<bool, tile> sees_one;
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -331,8 +387,8 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
     sees_one[static_cast<std::size_t>(i)] = out.row_sum[i0 + i] == T(1) && head.sees_one(i0 + i);
   }
   const Rows<const T> q{head.q.row(i0), head.q.step}, dy{out.dy.row(i0), out.dy.step};
-  const bool q_finite = all_finite(q, rows, head.features);
-  const bool dy_finite = all_finite(dy, rows, head.value_features);
+  const bool queries_finite =
+      all_finite(q, rows, head.features) && all_finite(dy, rows, head.value_features);
   const std::int64_t end = head.visible_end(i0 + rows);
   const std::int64_t end_before = i0 == 0 ? 0 : head.visible_end(i0);
   for (std::int64_t j0 = 0; j0 < end; j0 += tile) {
@@ -347,22 +403,30 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
       score_gradient_row(a.data() + i * tile, da.data() + i * tile, columns,
                          d[static_cast<std::size_t>(i)], sees_one[static_cast<std::size_t>(i)]);
     head.drop(i0, rows, j0, columns, a.data());
+    const Rows<const T> k{head.k.row(j0), head.k.step};
+    // A hidden pair has 0 in both tiles, but where something is not finite, which then shows in da.
+    const bool keep_out = any_hidden && !(queries_finite && all_finite(k, columns, head.features) &&
+                                          all_finite<T>({da.data(), tile}, rows, columns));
+    const bool* const left_out =
+        keep_out ? head.hidden_pairs(i0, rows, j0, columns, hidden) : nullptr;
+    if (left_out) {
+      clear(left_out, rows, columns, a.data());
+      clear(left_out, rows, columns, da.data());
+    }
     // Rows of dk and dv up to end_before hold the parts of earlier queries; those from there on are
     // written for the first time (by the first head of a group).
     const std::int64_t old = out.adds_to_k ? columns : std::clamp<std::int64_t>(end_before - j0, 0, columns);
     const auto add_to_keys = [&](std::int64_t first, std::int64_t count, T beta) {
       if (count == 0) return;
-      add_product<T>({a.data() + first, true, any_hidden && !dy_finite}, count, rows, dy,
-                     head.value_features, {out.dv.row(j0 + first), out.dv.step}, T(1), beta);
-      add_product<T>({da.data() + first, true, any_hidden && !q_finite}, count, rows, q,
-                     head.features, {out.dk.row(j0 + first), out.dk.step}, static_cast<T>(scale),
-                     beta);
+      const bool* const pairs = left_out ? left_out + first : nullptr;
+      add_product<T>({a.data() + first, true, pairs}, count, rows, dy, head.value_features,
+                     {out.dv.row(j0 + first), out.dv.step}, T(1), beta);
+      add_product<T>({da.data() + first, true, pairs}, count, rows, q, head.features,
+                     {out.dk.row(j0 + first), out.dk.step}, static_cast<T>(scale), beta);
     };
     add_to_keys(0, old, T(1));
     add_to_keys(old, columns - old, T(0));
-    const Rows<const T> k{head.k.row(j0), head.k.step};
-    const bool keep_out = any_hidden && !all_finite(k, columns, head.features);
-    add_product<T>({da.data(), false, keep_out}, rows, columns, k, head.features,
+    add_product<T>({da.data(), false, left_out}, rows, columns, k, head.features,
                    {out.dq.row(i0), out.dq.step}, static_cast<T>(scale), j0 == 0 ? T(0) : T(1));
     if (out.dbias)
       for (std::int64_t i = 0; i < rows; ++i)
