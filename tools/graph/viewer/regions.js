@@ -23,14 +23,22 @@ export function matchesWhole(pattern, name) {
   return p === pattern.length;
 }
 
-// The shortest part of the path, from its start to the end of a name, that matches; else empty.
+// What the empty path of a module is called.
+const rootName = "(root)";
+
+// Whether the pattern stands for the empty path.
+const isRoot = (pattern) => pattern === rootName || (pattern !== "" && matchesWhole(pattern, ""));
+
+// The shortest part of the path, from its start to the end of a name, that matches; of the empty
+// path, which is no part of others, itself; else null.
 function matchingPart(pattern, path) {
+  if (path === "") return isRoot(pattern) ? path : null;
   let part = "";
   for (const name of splitPath(path)) {
     part = part ? `${part}.${name}` : name;
     if (matchesWhole(pattern, part)) return part;
   }
-  return "";
+  return null;
 }
 
 /**
@@ -43,13 +51,15 @@ export function findRegions(graph, pattern) {
     if (node.recomputed) return;
     if (!known.has(node.module)) known.set(node.module, matchingPart(pattern, node.module));
     const path = known.get(node.module);
-    if (path === "") return;
+    if (path === null) return;
     const last = regions[regions.length - 1];
     if (last && last.last === id - 1 && last.path === path) last.last = id;
     else regions.push({ path, first: id, last: id });
   });
-  if (regions.length === 0)
-    throw new Error(`no module matches "${pattern}"${nearNames(pattern, known.keys())}`);
+  if (regions.length === 0) {
+    const names = [...known.keys()].map((path) => path || rootName);
+    throw new Error(`no module matches "${pattern}"${nearNames(pattern, names)}`);
+  }
   return regions;
 }
 
