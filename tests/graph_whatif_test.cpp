@@ -47,7 +47,9 @@ std::vector<StepOptions> sizes() {
           {.batch = 8, .time = 24, .dim = 48, .heads = 4},
           {.norm_first = true, .batch = 16, .time = 16},
           {.dropout = 0.25, .batch = 4, .time = 32},
-          {.dropout = 0.25, .norm_first = true, .batch = 1, .time = 64}};
+          {.dropout = 0.25, .norm_first = true, .batch = 1, .time = 64},
+          {.batch = 2, .time = 48, .biased = true},
+          {.norm_first = true, .batch = 16, .time = 16, .biased = true}};
 }
 
 struct Subject {
@@ -73,6 +75,7 @@ void for_each(F&& f) {
       CAPTURE(options.dim);
       CAPTURE(options.norm_first);
       CAPTURE(options.dropout);
+      CAPTURE(options.biased);
       f(subject, options);
     }
 }
@@ -94,6 +97,30 @@ TEST_CASE("so does a checkpoint of a part that stands beside a residual") {
     const Graph plain = residual_step(options);
     options.checkpointed = true;
     check_equal_figures(graph::checkpointed(plain, "part.*"), residual_step(options));
+  }
+}
+
+TEST_CASE("so does a checkpoint of what worked in place of the value that enters") {
+  const std::vector<std::pair<const char*, Activation>> activations = {
+      {"tanh", [](Tensor x) { return tanh(std::move(x)); }},
+      {"add", [](Tensor x) { return std::move(x) + 1.0; }},
+      {"relu of add", [](Tensor x) { return relu(std::move(x) + 1.0); }},
+      {"softmax", [](Tensor x) { return softmax(std::move(x), -1); }},
+      {"dropout", [](Tensor x) { return nn::Dropout(0.5)(tanh(std::move(x))); }}};
+  for (const auto& [name, f] : activations)
+    for (const std::int64_t depth : {1, 2, 3}) {
+      CAPTURE(std::string(name));
+      CAPTURE(depth);
+      check_equal_figures(graph::checkpointed(activation_step(f, depth, false), "act.*"),
+                          activation_step(f, depth, true));
+    }
+}
+
+TEST_CASE("so does a checkpoint of a value that is overwritten behind it") {
+  for (const Overwritten what : {Overwritten::operand, Overwritten::view, Overwritten::unreached}) {
+    CAPTURE(static_cast<int>(what));
+    check_equal_figures(graph::checkpointed(overwritten_step(what, false), "act"),
+                        overwritten_step(what, true));
   }
 }
 

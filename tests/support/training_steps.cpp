@@ -7,15 +7,24 @@
 namespace tapehead::tests {
 namespace {
 
-// f(x) as it is, or as a checkpoint, in the scope of a module of that name. A checkpoint keeps f
-// until the backward pass: it must hold what it needs.
-Tensor run_block(const StepOptions& options, const char* name,
-                 const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
+// f(x, bias) as it is, or as a checkpoint, in the scope of a module of that name. A checkpoint
+// keeps f until the backward pass: it must hold what it needs.
+Tensor run_biased_block(const StepOptions& options, const char* name,
+                        const std::function<Tensor(const Tensor&, const Tensor&)>& f,
+                        const Tensor& x, const Tensor& bias) {
   const auto block = [name, f](const std::vector<Tensor>& in) {
     const ModuleScope scope(name);
-    return f(in[0]);
+    return f(in[0], in.size() > 1 ? in[1] : Tensor());
   };
-  return options.checkpointed ? nn::checkpoint(block, {x}) : block({x});
+  std::vector<Tensor> inputs{x};
+  if (bias.defined()) inputs.push_back(bias);
+  return options.checkpointed ? nn::checkpoint(block, inputs) : block(inputs);
+}
+
+Tensor run_block(const StepOptions& options, const char* name,
+                 const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
+  return run_biased_block(
+      options, name, [f](const Tensor& in, const Tensor&) { return f(in); }, x, Tensor());
 }
 
 Tensor in_module(const char* name, const std::function<Tensor()>& f) {
@@ -41,13 +50,21 @@ Graph train_step(Module& module, const std::function<Tensor()>& loss) {
 // Gpt's own call, with a choice for its layers.
 Tensor run_gpt(const nn::Gpt& gpt, const Tensor& tokens, const StepOptions& options) {
   Tensor x = gpt.token_embedding(tokens);
-  const Tensor positions = (*gpt.position_embedding)(tokens.size(-1), 0);
-  x = std::move(x) + positions;
-  const nn::Mask mask = nn::Mask::causal().prepared(
-      {tokens.size(0), gpt.options().heads, tokens.size(-1), tokens.size(-1)});
-  for (const nn::TransformerEncoderLayer& layer : gpt.layers)
-    x = run_block(
-        options, "", [&layer, mask](const Tensor& in) { return layer(in, mask); }, x);
+  const std::int64_t time = tokens.size(-1);
+  Tensor positions, bias;
+  if (gpt.position_embedding) {
+    positions = (*gpt.position_embedding)(time, 0);
+    x = std::move(x) + positions;
+  }
+  if (options.biased) bias = nn::alibi_bias(options.heads, time, time);
+  const nn::Mask mask =
+      nn::Mask::causal().prepared({tokens.size(0), gpt.options().heads, time, time});
+  for (const nn::TransformerEncoderLayer& layer : gpt.layers) {
+    const auto block = [&layer, mask](const Tensor& in, const Tensor& added) {
+      return layer(in, mask, added);
+    };
+    x = run_biased_block(options, "", block, x, bias);
+  }
   x = gpt.norm(x);
   return (*gpt.head)(x);
 }
@@ -103,8 +120,12 @@ Graph encoder_step(const StepOptions& options) {
                                      .path = options.path});
   return train_step(layer, [&] {
     const Tensor x = randn({options.batch, options.time, options.dim});
-    return weighted_sum(run_block(
-        options, "layer", [&](const Tensor& in) { return layer(in, nn::Mask::causal()); }, x));
+    Tensor bias;
+    if (options.biased) bias = randn({options.heads, options.time, options.time});
+    const auto block = [&layer](const Tensor& in, const Tensor& added) {
+      return layer(in, nn::Mask::causal(), added);
+    };
+    return weighted_sum(run_biased_block(options, "layer", block, x, bias));
   });
 }
 
@@ -120,6 +141,50 @@ Graph residual_step(const StepOptions& options) {
     branch = run_block(options, "part.ff", feed, x);
     x = x + std::move(branch);
     return weighted_sum(net.last(x));
+  });
+}
+
+Graph activation_step(const Activation& f, std::int64_t depth, bool checkpointed) {
+  const DryRun dry_run;
+  nn::Linear first({.in_features = 6, .out_features = 40});
+  nn::Linear last({.in_features = 40, .out_features = 8});
+  std::vector<Tensor> leaves = first.parameters();
+  for (const Tensor& leaf : last.parameters()) leaves.push_back(leaf);
+  return watch([&] {
+    Tape tape;
+    Tensor x = first(randn({64, 6}));
+    for (std::int64_t i = 0; i < depth; ++i) {
+      const auto block = [&f, name = "act." + std::to_string(i)](Tensor in) {
+        const ModuleScope scope(name);
+        return f(std::move(in));
+      };
+      x = checkpointed ? nn::checkpoint([block](const auto& in) { return block(in[0]); }, {x})
+                       : block(std::move(x));
+    }
+    x = last(x);
+    (void)tape.gradient(sum(x), leaves);
+  });
+}
+
+Graph overwritten_step(Overwritten what, bool checkpointed) {
+  const DryRun dry_run;
+  nn::Linear first({.in_features = 6, .out_features = 40});
+  const auto run = [checkpointed](const auto& act, const Tensor& x) {
+    return run_block({.checkpointed = checkpointed}, "act", act, x);
+  };
+  return watch([&] {
+    Tape tape;
+    Tensor x = first(randn({64, 6})), y;
+    if (what == Overwritten::view) {
+      y = run([](const Tensor& in) { return reshape(in, {40, 64}); }, std::exchange(x, {}));
+      y = mul(std::move(y), 3.0);
+    } else {
+      y = run([](const Tensor& in) { return mul(in, 2.0); }, x);
+      const bool is_reached = what == Overwritten::operand;
+      x = mul(std::move(x), 3.0);
+      y = is_reached ? x + y : exp(x);
+    }
+    (void)tape.gradient(sum(square(y)), first.parameters());
   });
 }
 
@@ -163,6 +228,7 @@ Graph gpt_step(const StepOptions& options) {
                .heads = options.heads,
                .dim = options.dim,
                .dropout = options.dropout,
+               .positions = options.biased ? nn::GptPositions::alibi : nn::GptPositions::learned,
                .path = options.path});
   gpt.name_parameters();
   const std::int64_t rows = options.batch * options.time;

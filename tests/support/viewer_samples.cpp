@@ -2,8 +2,12 @@
 
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
+#include <tapehead/nn/layers.h>
+#include <tapehead/ops/activations.h>
+#include <tapehead/ops/binary.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "training_steps.h"
@@ -55,6 +59,12 @@ const std::vector<Question> questions = {
     {"borders", "checkpoint", "often"},
     {"borders", "checkpoint", "unreached"},
     {"borders", "checkpoint", "last"},
+    {"activations", "checkpoint", "act.*"},
+    {"activations", "checkpoint", "act.1"},
+    {"overwritten", "checkpoint", "act"},
+    {"unreached", "checkpoint", "act"},
+    {"alibi", "checkpoint", "layers.*"},
+    {"alibi", "fuse", "*"},
     {"encoder", "checkpoint", "layer"},
     {"encoder", "checkpoint", "layer.self_attn"},
     {"encoder", "fuse", "layer"},
@@ -112,6 +122,11 @@ std::map<std::string, Graph> viewer_samples() {
                                   nn::AttentionPath::composed);
   samples["residual"] = residual_step(sizes);
   samples["borders"] = borders_step();
+  samples["activations"] = activation_step(
+      [](Tensor x) { return nn::Dropout(0.5)(relu(std::move(x) + 1.0)); }, 3, false);
+  samples["overwritten"] = overwritten_step(Overwritten::view, false);
+  samples["unreached"] = overwritten_step(Overwritten::unreached, false);
+  samples["alibi"] = gpt_step({.batch = 8, .time = 24, .biased = true});
   samples["encoder"] = encoder_step({.dropout = 0.25, .batch = 4, .time = 32});
   samples["encoder_norm_first"] = encoder_step({.norm_first = true, .batch = 16, .time = 16});
   samples["gpt"] = gpt_step(sizes);

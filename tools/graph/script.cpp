@@ -1,5 +1,6 @@
 #include <tapehead/graph/script.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tapehead::graph {
@@ -13,6 +14,7 @@ Script::Script(Graph& graph)
       gone_(graph.storages.size(), false),
       reborn_(graph.storages.size(), false),
       moved_(graph.storages.size()),
+      earliest_(graph.storages.size()),
       own_(graph.steps.size()),
       without_(graph.steps.size(), false),
       before_(graph.steps.size()),
@@ -38,6 +40,7 @@ std::int64_t Script::add_storage(Graph::Storage storage) {
   gone_.push_back(false);
   reborn_.push_back(false);
   moved_.emplace_back();
+  earliest_.emplace_back();
   return std::ssize(graph_.storages) - 1;
 }
 
@@ -48,6 +51,11 @@ std::int64_t Script::copy(std::int64_t storage) {
 void Script::die(std::int64_t storage, Place place) {
   std::optional<Place>& moved = moved_[at(storage)];
   if (!moved || *moved < place) moved = place;
+}
+
+void Script::live_to(std::int64_t storage, Place place) {
+  // An empty place is less than any.
+  earliest_[at(storage)] = std::max(earliest_[at(storage)], std::optional(place));
 }
 
 void Script::emit(std::int64_t step, Part part, std::vector<Graph::Event>& events) {
@@ -69,9 +77,11 @@ void Script::end(Graph::Step step, std::vector<Graph::Event> events) {
 void Script::finish() {
   deaths_.resize(births_.size());
   for (std::size_t id = 0; id < moved_.size(); ++id)
-    if (moved_[id])
+    if (moved_[id]) {
+      moved_[id] = std::max(moved_[id], earliest_[id]);
       deaths_[at(moved_[id]->step) * parts + static_cast<std::size_t>(moved_[id]->part)].push_back(
           static_cast<std::int64_t>(id));
+    }
   std::vector<Graph::Event> events;
   for (std::int64_t i = 0; i < steps(); ++i) {
     for (Tick& tick : before_[at(i)]) end(std::move(tick.step), std::move(tick.events));

@@ -55,6 +55,8 @@ class Script {
   }
   /// Moves the death; of several calls the latest place counts.
   void die(std::int64_t storage, Place place);
+  /// Where the death is moved, it is not moved in front of this place.
+  void live_to(std::int64_t storage, Place place);
   /// No birth and no death.
   void remove(std::int64_t storage) { gone_[at(storage)] = true; }
   /// By storage, whether it was removed.
@@ -80,7 +82,7 @@ class Script {
   std::vector<std::int64_t> forward_, backward_;            // by node
   std::vector<std::int64_t> birth_, death_;                 // by storage
   std::vector<bool> gone_, reborn_;                         // by storage
-  std::vector<std::optional<Place>> moved_;                 // by storage
+  std::vector<std::optional<Place>> moved_, earliest_;      // by storage: places of deaths
   std::vector<std::vector<Graph::Event>> own_;              // by step
   std::vector<bool> without_;                               // by step: it is removed
   std::vector<std::vector<Tick>> before_, after_;           // by step

@@ -37,15 +37,23 @@ namespace tapehead::graph {
 /// leaf. A constant that is only saved, such as a mask, is taken to be held by the function: it
 /// lives to the end.
 ///
+/// Held values. What enters is held by the checkpoint from the region on. Where the graph as it was
+/// had an operation from there on that wrote its result over such a value's storage, because nobody
+/// else held it, that result is a storage of its own now, which is born in the operation's step and
+/// dies as the one storage did.
+///
 /// Script, the first run. The region's first forward step also holds what happened since the
 /// operation before it: its events in front of the first birth that its own operation made do not
-/// belong to the region. A storage that slots of the region keep, and whose death falls between the
-/// region's first and last backward step, dies earlier now. When it was made in the region: in the
-/// backward step of the first operation after the region that keeps it; without one, at the end of
-/// the region's last forward step, or, when it is the region's result, of the forward step of its
-/// last reader. When it was made before and enters: at the region's end, which is a backward step
-/// of the operation "checkpoint", inserted after the region's last one. When it was made before and
-/// does not enter: at the end of all.
+/// belong to the region. A storage that enters lives to the region's end at least, which is a
+/// backward step of the operation "checkpoint", inserted after the region's last one; it dies there
+/// if it died before, in the forward pass or in the region's backward steps. (A region that the
+/// backward pass goes by ends before the next rule that runs; one behind its start, at the end of
+/// all.) Another storage that slots of the region keep, and whose death falls between the region's
+/// first and last backward step, dies earlier now. When it was made in the region: in the backward
+/// step of the first operation after the region that keeps it; without one, at the end of the
+/// region's last forward step, or, when it is the region's result, of the forward step of its last
+/// reader; and not before the end of another region that it enters. When it was made before: at the
+/// end of all.
 ///
 /// The second run. Before the region's first backward step its forward steps are inserted again,
 /// with the births and deaths of copies of the storages made in the region. A copy that is left
@@ -78,6 +86,9 @@ namespace tapehead::graph {
 /// but where it falls into the first run of a region: there it is too high by what dies in the
 /// midst of that run, at most the region's saved bytes. (The second run has the same storages live,
 /// and the gradients besides; so only what is freed between the two can bring the peak there.)
+/// Where it falls into the forward step of an operation that may write over the region's result, or
+/// over an operand that dies in its step while the one that it wrote over is held now, it is too
+/// high by at most the bytes of the operation's result.
 /// Where g's buffer takes another way than the table of operations tells, it is off by at most g's
 /// bytes, of the region in which the peak falls.
 ///
@@ -98,7 +109,10 @@ Graph checkpointed(const Graph& graph, std::string_view path);
 /// and v are born in it, and what it keeps dies after it. The kernel's own workspace is on its
 /// stack: no storage, so no byte of the peak.
 ///
-/// A mask that was made before, and that no slot keeps any more, dies after its last reader.
+/// A mask that was made before, and that no slot keeps any more, dies after its last reader. What
+/// the kernel's slots keep is held as a checkpoint holds what enters, and lives to that step, also
+/// where the composed operations did not keep it, as a bias that wants no gradient; where the
+/// backward pass does not reach the kernel, to the end of all.
 ///
 /// A bias that wants a gradient costs one more tensor of the scores' shape in that step, unless it
 /// has as many elements.

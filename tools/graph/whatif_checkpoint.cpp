@@ -1,5 +1,6 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/checkpoint_region.h>
+#include <tapehead/graph/donation.h>
 #include <tapehead/graph/validate.h>
 #include <tapehead/graph/whatif.h>
 
@@ -70,13 +71,32 @@ class Checkpoint {
   // ---- the first run: nothing is kept but what enters ----
 
   void end_first_run() {
-    const Place end{region_.b1, Part::after};
-    for (const std::int64_t storage : region_.entering)
-      if (region_.is_in_backward(script_.death_step(storage))) script_.die(storage, end);
+    const Place end = release();
+    for (const std::int64_t storage : region_.entering) {
+      const std::int64_t death = script_.death_step(storage);
+      if (death >= 0 && Place{death, Part::end} < end) script_.die(storage, end);
+      script_.live_to(storage, end);  // whatever another region makes of it
+    }
     for (const auto& [storage, first] : region_.kept)
       if (region_.is_in_backward(script_.death_step(storage)) &&
           !region_.entering.contains(storage))
         script_.die(storage, end_without_slots(storage));
+  }
+
+  // Where the checkpoint lets go of what enters: at the region's end. One that the backward pass
+  // goes by is released before the next rule that runs, and one behind its start with the tape.
+  Place release() const {
+    if (region_.b1 >= 0) return {region_.b1, Part::after};
+    std::int64_t next = script_.steps();
+    bool is_passed = false;
+    for (std::int64_t n = 0; n < std::ssize(was_.graph.nodes); ++n) {
+      const std::int64_t step = script_.backward_step(n);
+      if (step < 0) continue;
+      if (n < region_.region.first) next = std::min(next, step);
+      is_passed = is_passed || n > region_.region.last;
+    }
+    if (is_passed && next < script_.steps()) return {next, Part::start};
+    return {script_.steps() - 1, Part::end};
   }
 
   Place end_without_slots(std::int64_t storage) const {
@@ -153,10 +173,22 @@ class Checkpoint {
   std::map<std::int64_t, std::int64_t> clones_;  // nodes
 };
 
+// What enters the regions is held by the checkpoints: nothing is written over it.
+std::vector<Hold> find_holds(const Graph& graph, const std::vector<Region>& regions) {
+  std::vector<Hold> holds;
+  for (const Region& region : regions)
+    for (std::int64_t n = region.first; n <= region.last; ++n)
+      for (const std::int64_t input : graph.nodes[at(n)].inputs)
+        if (!region.contains(graph.values[at(input)].producer))
+          holds.push_back({input, region.first});
+  return holds;
+}
+
 }  // namespace
 
-Graph checkpointed(const Graph& graph, std::string_view path) {
-  const std::vector<Region> regions = find_regions("whatif", graph, path);
+Graph checkpointed(const Graph& was, std::string_view path) {
+  const std::vector<Region> regions = find_regions("whatif", was, path);
+  const Graph graph = with_held(was, find_holds(was, regions));
   const Original original(graph);
   Graph result = graph;
   Script script(result);

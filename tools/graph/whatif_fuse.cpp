@@ -3,6 +3,7 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/attention_chain.h>
 #include <tapehead/graph/compaction.h>
+#include <tapehead/graph/donation.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/regions.h>
 #include <tapehead/graph/script.h>
@@ -134,7 +135,7 @@ class Fusion {
     std::vector<std::int64_t> steps;
     for (const std::int64_t n : nodes_)
       if (script_.backward_step(n) >= 0) steps.push_back(script_.backward_step(n));
-    if (steps.empty()) return;
+    if (steps.empty()) return hold_slots(script_.steps() - 1);
     std::sort(steps.begin(), steps.end());
     const std::int64_t one = steps.back();
     for (const std::int64_t step : steps) {
@@ -151,11 +152,15 @@ class Fusion {
                               .operation = "fused_attention",
                               .module = was_.nodes[at(node_)].module,
                               .node = node_};
+    hold_slots(one);
+  }
+
+  // What the slots keep lives to the end of this step, also if nothing kept it before, as a bias.
+  void hold_slots(std::int64_t step) {
     for (const std::int64_t storage : kept_) {
       const bool is_new = std::ranges::find(statistics_, storage) != statistics_.end();
-      const std::int64_t death = is_new ? one : script_.death_step(storage);
-      if (death >= 0 && death <= one && was_.steps[at(death)].phase == Phase::backward)
-        script_.die(storage, {one, Part::end});
+      const std::int64_t death = is_new ? step : script_.death_step(storage);
+      if (death >= 0 && death <= step) script_.die(storage, {step, Part::end});
     }
   }
 
@@ -185,6 +190,20 @@ class Fusion {
   bool keeps_hidden_ = false;
   std::set<std::int64_t> kept_;  // storages
 };
+
+// What the kernel's slots keep is not written over behind it.
+std::vector<Hold> find_holds(const Graph& graph, const std::vector<AttentionChain>& chains) {
+  std::vector<Hold> holds;
+  for (const AttentionChain& chain : chains) {
+    holds.push_back({chain.q, chain.scores});
+    holds.push_back({chain.k, chain.scores});
+    holds.push_back({chain.v, chain.product});
+    if (chain.bias >= 0) holds.push_back({chain.bias_value, chain.bias});
+    const std::int64_t last = std::max(chain.product, chain.merge);
+    holds.push_back({graph.nodes[at(last)].output, last + 1});
+  }
+  return holds;
+}
 
 // Masks that were made before, and that no slot keeps any more, go after their last reader.
 std::set<std::int64_t> release_masks(const Graph& was, const Keepers& keepers,
@@ -222,12 +241,13 @@ void show_merged(const Graph& was, const std::vector<AttentionChain>& chains, Gr
 
 }  // namespace
 
-Graph fused(const Graph& graph, std::string_view path) {
-  const Keepers keepers(graph);
-  const std::vector<Region> regions = find_regions("whatif", graph, path);
-  const std::vector<AttentionChain> chains = find_chains(graph, keepers, regions);
+Graph fused(const Graph& was, std::string_view path) {
+  const std::vector<Region> regions = find_regions("whatif", was, path);
+  const std::vector<AttentionChain> chains = find_chains(was, Keepers(was), regions);
   if (chains.empty())
     throw ValueError("whatif", "no composed attention in \"" + std::string(path) + "\"");
+  const Graph graph = with_held(was, find_holds(was, chains));
+  const Keepers keepers(graph);
   Graph result = graph;
   Script script(result);
   std::vector<bool> gone(graph.nodes.size(), false);

@@ -17,6 +17,7 @@ export class Script {
     this.gone = new Set();      // storages
     this.reborn = new Set();    // storages
     this.moved = new Map();     // storages, and where they die now
+    this.earliest = new Map();  // storages, and where they may die if that is moved
     this.without = new Set();   // steps
     this.before = new Map();    // steps, and what is inserted there
     this.after = new Map();
@@ -61,6 +62,11 @@ export class Script {
     if (!(this.moved.get(storage) >= place)) this.moved.set(storage, place);
   }
 
+  /** Where the death is moved, it is not moved in front of this place. */
+  liveTo(storage, step, where) {
+    this.earliest.set(storage, Math.max(this.earliest.get(storage) ?? -1, 3 * step + where));
+  }
+
   remove(storage) { this.gone.add(storage); }
   /** The step goes; its events that are left stand in the next one. */
   removeStep(step) { this.without.add(step); }
@@ -72,7 +78,7 @@ export class Script {
   finish() {
     this.deaths = new Map();
     for (const [storage, place] of [...this.moved].sort((a, b) => a[0] - b[0]))
-      append(this.deaths, place, storage);
+      append(this.deaths, Math.max(place, this.earliest.get(storage) ?? -1), storage);
     this.steps = [];
     this.events = [];
     let events = [];

@@ -1,6 +1,7 @@
 // What-if: modules run by nn::checkpoint. The twin of whatif_checkpoint.cpp; whatif.h tells every
 // edit, and both are held to the same figures.
 import { Keepers } from "./graph.js";
+import { copyOfLists, withHeld } from "./whatif_donation.js";
 import { holdGradients } from "./whatif_gradients.js";
 import { Readers, findRegions } from "./regions.js";
 import { Script, part } from "./script.js";
@@ -124,12 +125,29 @@ class Checkpoint {
 
   endFirstRun() {
     const { region, script } = this;
-    for (const storage of region.entering)
-      if (region.isInBackward(script.death[storage]))
-        script.die(storage, region.b1, part.after);
+    const [step, where] = this.release();
+    for (const storage of region.entering) {
+      const death = script.death[storage];
+      if (death >= 0 && (death < step || (death === step && where > part.end)))
+        script.die(storage, step, where);
+      script.liveTo(storage, step, where);  // whatever another region makes of it
+    }
     for (const storage of region.kept.keys())
       if (region.isInBackward(script.death[storage]) && !region.entering.has(storage))
         script.die(storage, ...this.endWithoutSlots(storage));
+  }
+
+  // Where the checkpoint lets go of what enters: at the region's end. One that the backward pass
+  // goes by is released before the next rule that runs, and one behind its start with the tape.
+  release() {
+    const { region, script } = this;
+    if (region.b1 >= 0) return [region.b1, part.after];
+    const steps = (nodes) => nodes.filter((step) => step >= 0);
+    const isPassed = steps(script.backward.slice(region.last + 1)).length > 0;
+    const later = steps(script.backward.slice(0, region.first));
+    if (isPassed && later.length > 0)
+      return [later.reduce((a, b) => Math.min(a, b)), part.start];
+    return [script.own.length - 1, part.end];
   }
 
   endWithoutSlots(storage) {
@@ -207,16 +225,22 @@ function original(graph) {
     storage: (value) => graph.values[value].storage };
 }
 
-/** A graph whose lists may be changed; the rows are those of `graph`. */
-export function copyOfLists(graph) {
-  const { nodes, values, storages, packings, saved, steps, events, liveBefore } = graph;
-  return { nodes: [...nodes], values: [...values], storages: [...storages], packings,
-    saved: [...saved], steps: [...steps], events, liveBefore };
+// What enters the regions is held by the checkpoints: nothing is written over it.
+function findHolds(graph, regions) {
+  const holds = [];
+  for (const { first, last } of regions)
+    for (let n = first; n <= last; ++n)
+      for (const value of graph.nodes[n].inputs) {
+        const { producer } = graph.values[value];
+        if (producer < first || producer > last) holds.push({ value, from: first });
+      }
+  return holds;
 }
 
 /** Every region that the pattern matches as a checkpoint. Throws an Error that says why not. */
-export function checkpointed(graph, pattern) {
-  const regions = findRegions(graph, pattern);
+export function checkpointed(asIs, pattern) {
+  const regions = findRegions(asIs, pattern);
+  const graph = withHeld(asIs, findHolds(asIs, regions));
   const was = original(graph), result = copyOfLists(graph);
   const script = new Script(result);
   const inside = new Set();

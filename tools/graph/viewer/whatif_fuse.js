@@ -4,7 +4,7 @@ import { findChains, isTriangle, nodesOf } from "./attention_chain.js";
 import { Keepers, elementBytes, elements } from "./graph.js";
 import { findRegions } from "./regions.js";
 import { Script, part } from "./script.js";
-import { copyOfLists } from "./whatif_checkpoint.js";
+import { copyOfLists, withHeld } from "./whatif_donation.js";
 
 class Fusion {
   // `released`: masks that are gone when the forward pass is done.
@@ -109,7 +109,10 @@ class Fusion {
   editBackward() {
     const { was, script, result } = this;
     const steps = this.nodes.map((n) => script.backward[n]).filter((step) => step >= 0);
-    if (steps.length === 0) return;
+    if (steps.length === 0) {
+      this.holdSlots(script.own.length - 1);
+      return;
+    }
     const one = Math.max(...steps);
     for (const step of steps) {
       for (const { storage, birth } of script.own[step]) {
@@ -122,10 +125,14 @@ class Fusion {
     this.addScoreGradient(one);
     result.steps[one] = { phase: "backward", operation: "fused_attention",
       module: was.nodes[this.node].module, node: this.node };
+    this.holdSlots(one);
+  }
+
+  // What the slots keep lives to the end of this step, also if nothing kept it before, as a bias.
+  holdSlots(step) {
     for (const storage of this.kept) {
-      const death = this.statistics.includes(storage) ? one : script.death[storage];
-      if (death >= 0 && death <= one && was.steps[death].phase === "backward")
-        script.die(storage, one, part.end);
+      const death = this.statistics.includes(storage) ? step : this.script.death[storage];
+      if (death >= 0 && death <= step) this.script.die(storage, step, part.end);
     }
   }
 
@@ -142,6 +149,16 @@ class Fusion {
     script.beBorn(gradient, step, part.start);
     script.die(gradient, step, part.end);
   }
+}
+
+// What the kernel's slots keep is not written over behind it.
+function findHolds(graph, chains) {
+  return chains.flatMap(({ q, k, v, bias, biasValue, scores, product, merge }) => {
+    const last = Math.max(product, merge);
+    const holds = [{ value: q, from: scores }, { value: k, from: scores },
+      { value: v, from: product }, { value: graph.nodes[last].output, from: last + 1 }];
+    return bias >= 0 ? [...holds, { value: biasValue, from: bias }] : holds;
+  });
 }
 
 // Masks that were made before, and that no slot keeps any more, go after their last reader.
@@ -198,10 +215,11 @@ export function chainsIn(graph, pattern, keepers = new Keepers(graph)) {
 }
 
 /** Every composed attention in these modules as the fused kernel. Throws an Error without one. */
-export function fused(graph, pattern) {
-  const keepers = new Keepers(graph);
-  const chains = chainsIn(graph, pattern, keepers);
+export function fused(asIs, pattern) {
+  const chains = chainsIn(asIs, pattern);
   if (chains.length === 0) throw new Error(`no composed attention in "${pattern}"`);
+  const graph = withHeld(asIs, findHolds(asIs, chains));
+  const keepers = new Keepers(graph);
   const result = copyOfLists(graph);
   const script = new Script(result);
   const gone = new Set(chains.flatMap(nodesOf));

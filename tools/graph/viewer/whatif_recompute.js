@@ -4,7 +4,7 @@ import { Keepers, slotLabel } from "./graph.js";
 import { nearNames } from "./near_names.js";
 import { Readers, matchesWhole } from "./regions.js";
 import { Script, part } from "./script.js";
-import { copyOfLists } from "./whatif_checkpoint.js";
+import { copyOfLists } from "./whatif_donation.js";
 
 // Beyond this many operations that run again the answer is plain, and the graph too large to hold.
 const mostRuns = 1000000;
