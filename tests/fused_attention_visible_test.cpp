@@ -179,6 +179,18 @@ TEST_CASE("a visible NaN with a weight of 0 shows, though another query hides it
   }
 }
 
+TEST_CASE("a visible NaN with a weight of 0 shows in recorded gradients too") {
+  const Tensor q = column({1, 1}, DType::f64), k = column({0, -2000}, DType::f64),
+               v = column({1, nan}, DType::f64);
+  const Tensor hidden = from_vector(std::vector<bool>{false, false, false, true}, {2, 2});
+  Tape tape;
+  const Tensor y = fused_attention(q, k, v, {.hidden = hidden});
+  const Gradients g = tape.gradient(y, {q, k, v}, ones({2, 1}, DType::f64), {.create_graph = true});
+  CHECK(isnan(select(g[q], 0, 0)).item() == 1);
+  CHECK(equal(isnan(g[k]), ones({2, 1}, DType::boolean)));
+  CHECK(equal(g[v].detach(), from_vector(std::vector<double>{2, 0}, {2, 1})));
+}
+
 TEST_CASE("a dropped weight keeps no visible NaN out, whatever else is hidden") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     Generator random(5);
