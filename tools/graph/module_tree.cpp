@@ -14,6 +14,11 @@ namespace {
 
 void add_to(std::int64_t& sum, std::int64_t more) { sum = count_sum(sum, more); }
 
+// A sum that stopped at largest_count may be less than the counts it is of.
+void take_from(std::int64_t& sum, std::int64_t part) {
+  sum = std::max<std::int64_t>(sum - part, 0);
+}
+
 // The tree while it grows: children are found by name, and a module's sums are its own.
 class Builder {
  public:
@@ -206,11 +211,11 @@ ModuleSums module_sums_with_parameters(const Graph& graph) { return Builder(grap
 ModuleSums root_sums(const ModuleSums& tree) {
   ModuleSums rest = without_children(tree);
   for (const ModuleSums& child : tree.children) {
-    rest.operations -= child.operations;
-    rest.activations -= child.activations;
-    rest.others -= child.others;
-    rest.flops -= child.flops;
-    rest.parameters -= child.parameters;
+    take_from(rest.operations, child.operations);
+    take_from(rest.activations, child.activations);
+    take_from(rest.others, child.others);
+    take_from(rest.flops, child.flops);
+    take_from(rest.parameters, child.parameters);
   }
   return rest;
 }
