@@ -44,14 +44,6 @@ std::string blanks(std::size_t columns, std::string_view text) {
   return std::string(columns > length ? columns - length : 0, ' ');
 }
 
-// printf's %f writes what the locale takes for a decimal point.
-std::string fixed(double value, int digits) {
-  std::array<char, 64> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
-                                 std::chars_format::fixed, digits);
-  return std::string(text.data(), end.ptr);
-}
-
 std::string table_row(const std::string& name, const std::string& operations,
                       const std::string& activations, const std::string& share,
                       const std::string& others) {
@@ -108,6 +100,14 @@ class SavedTable {
 };
 
 }  // namespace
+
+// printf's %f writes what the locale takes for a decimal point.
+std::string fixed(double value, int digits) {
+  std::array<char, 512> text;  // the largest number has 309 digits
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::fixed, digits);
+  return std::string(text.data(), end.ptr);
+}
 
 std::string saved_table(const Graph& graph) { return SavedTable(graph).print(); }
 

@@ -33,6 +33,8 @@ std::string right(std::size_t columns, const std::string& text);
 /// `text` made fit for a page as fit_label does, broken at blanks into indented lines.
 std::string wrapped(std::string_view text, std::size_t indent);
 
+/// "1.50": a number with so many decimals.
+std::string fixed(double value, int digits);
 /// "1,234,567".
 std::string format_count(std::int64_t count);
 /// "1,234,567 (1.18 MiB)"; without brackets below 1024.

@@ -25,7 +25,7 @@ constexpr const char* short_spin = "1000";
 // The name of kernels that run on this CPU; null when there are none to gain.
 const char* better_kernels() {
 #if defined(__x86_64__)
-  if (!openblas_get_corename || unknown_cpu != openblas_get_corename()) return nullptr;
+  if (blas_kernels() != unknown_cpu) return nullptr;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
     return "SkylakeX";
@@ -35,6 +35,8 @@ const char* better_kernels() {
 }
 
 }  // namespace
+
+std::string blas_kernels() { return openblas_get_corename ? openblas_get_corename() : "unknown"; }
 
 void hold_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

@@ -2,11 +2,16 @@
 // libraries below the program read when they are loaded.
 #pragma once
 
+#include <string>
+
 namespace tapehead::program {
 
 /// Puts something unusable in the place of a standard stream that was closed (`>&-`). Else the next
 /// file that is opened would take its number, and what is printed would be written into that file.
 void hold_standard_streams();
+
+/// The CPU for which OpenBLAS chose its kernels; "unknown" of another BLAS.
+std::string blas_kernels();
 
 /// Starts the process again, and does not return, if a variable should be set that is not. What the
 /// user has set stays.

@@ -1,5 +1,7 @@
 #include "progress.h"
 
+#include <tapehead/graph/text.h>
+
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <algorithm>
@@ -10,14 +12,10 @@
 namespace tapehead::program {
 namespace {
 
+using graph::fixed;
+
 constexpr double seconds_between_bars = 0.1;
 constexpr double seconds_between_lines = 10;
-
-std::string fixed(double value, int digits) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
-  return text.data();
-}
 
 // "2:31", "1:02:31".
 std::string clock_time(double seconds) {

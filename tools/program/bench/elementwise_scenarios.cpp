@@ -17,14 +17,11 @@ namespace {
 constexpr std::int64_t chain_length = 1000;
 constexpr std::int64_t rows = 4096, columns = 1024;
 
-Tensor chain(Tensor x, const Tensor& step) {
-  for (std::int64_t i = 0; i < chain_length; ++i) x = add(x, step);
-  return x;
-}
-
 Subject op_overhead() {
   const Tensor x = parameter(ones({1})), step = full({1}, 1e-3);
-  const auto run = [x, step] { return forward_backward([&] { return chain(x, step); }, {x}); };
+  const auto run = [x, step] {
+    return forward_backward([&] { return chain(x, step, chain_length); }, {x});
+  };
   return {.iterate = [run] { run(); },
           .work = {static_cast<double>(chain_length), "nodes"},
           .saved_bytes = 0,
@@ -33,7 +30,8 @@ Subject op_overhead() {
                 const Tensor reference = reference_leaf(x);
                 const Tensor exact = to(step, DType::f64);
                 return largest_error(
-                    run(), forward_backward([&] { return chain(reference, exact); }, {reference}));
+                    run(), forward_backward([&] { return chain(reference, exact, chain_length); },
+                                            {reference}));
               }};
 }
 
@@ -67,6 +65,11 @@ Subject unary(const std::function<Tensor(const Tensor&)>& f) {
 }
 
 }  // namespace
+
+Tensor chain(Tensor x, const Tensor& step, std::int64_t nodes) {
+  for (std::int64_t i = 0; i < nodes; ++i) x = add(x, step);
+  return x;
+}
 
 std::vector<Scenario> elementwise_scenarios() {
   return {

@@ -7,20 +7,19 @@
 #include <tapehead/graph/text.h>
 #include <tapehead/nn/attention.h>
 #include <tapehead/nn/gpt.h>
-#include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/loss.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "../commands.h"
 #include "agreement.h"
 #include "measure.h"
+#include "scenario.h"
 
 namespace tapehead::program::bench {
 namespace {
@@ -78,21 +77,15 @@ Row layers_row(std::int64_t layers) {
   });
 }
 
-Tensor chain(Tensor x, std::int64_t nodes) {
-  const Tensor step = full({1}, 1e-3);
-  for (std::int64_t i = 0; i < nodes; ++i) x = add(x, step);
-  return x;
-}
-
 Row nodes_row(std::int64_t nodes) {
-  const Tensor x = parameter(ones({1}));
-  return timed(nodes, [&] { forward_backward([&] { return chain(x, nodes); }, {x}); });
+  const Tensor x = parameter(ones({1})), step = full({1}, 1e-3);
+  return timed(nodes, [&] { forward_backward([&] { return chain(x, step, nodes); }, {x}); });
 }
 
 Row dump_row(std::int64_t nodes) {
   const Tensor x = parameter(ones({1}));
   Tape tape;
-  const Tensor y = chain(x, nodes);
+  const Tensor y = chain(x, full({1}, 1e-3), nodes);
   const Graph graph = tape.graph();
   std::size_t size = 0;
   const Timing timing = measure([&] { size = graph::to_json(graph).size(); }, budget);
@@ -115,16 +108,13 @@ const std::vector<Growth>& growths() {
 
 // p when the figure grew as size^p.
 std::string power(double from, double to, double size_ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", std::log(to / from) / std::log(size_ratio));
-  return text;
+  return graph::fixed(std::log(to / from) / std::log(size_ratio), 2);
 }
 
 std::string line(const Row& row, const Row* above) {
   using graph::right;
-  char ms[32], each[32];
-  std::snprintf(ms, sizeof ms, "%.3f", row.seconds * 1e3);
-  std::snprintf(each, sizeof each, "%.1f", row.seconds * 1e9 / static_cast<double>(row.size));
+  const std::string ms = graph::fixed(row.seconds * 1e3, 3);
+  const std::string each = graph::fixed(row.seconds * 1e9 / static_cast<double>(row.size), 1);
   std::string text = right(9, std::to_string(row.size)) + right(12, ms) + right(14, each) +
                      right(17, graph::format_count(static_cast<std::int64_t>(row.bytes)));
   if (!above) return text + "\n";

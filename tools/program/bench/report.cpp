@@ -3,23 +3,16 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "../environment.h"
 #include "bench.h"
-
-// Weak: another BLAS that stands in for OpenBLAS does not have it.
-extern "C" [[gnu::weak]] char* openblas_get_corename(void);
 
 namespace tapehead::program::bench {
 namespace {
 
+using graph::fixed;
 using graph::left;
 using graph::right;
 using nlohmann::json;
-
-std::string fixed(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 
 std::string milliseconds(double seconds) { return fixed(seconds * 1e3, seconds < 1e-2 ? 3 : 1); }
 
@@ -47,11 +40,11 @@ const char* unit_named(const std::string& name) {
 }  // namespace
 
 std::string table_heading(int threads) {
-  const char* const kernels = openblas_get_corename ? openblas_get_corename() : "unknown";
   return std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", BLAS kernels for " +
-         kernels + "; times in ms, memory in MiB\n" + left(17, "scenario") + right(9, "median") +
-         right(9, "minimum") + right(9, "p90") + right(16, "rate") + right(9, "saved") +
-         right(9, "tensors") + right(10, "resident") + right(10, "error") + "\n";
+         blas_kernels() + "; times in ms, memory in MiB\n" + left(17, "scenario") +
+         right(9, "median") + right(9, "minimum") + right(9, "p90") + right(16, "rate") +
+         right(9, "saved") + right(9, "tensors") + right(10, "resident") + right(10, "error") +
+         "\n";
 }
 
 std::string table_line(const Result& result) {

@@ -40,6 +40,9 @@ std::vector<Scenario> elementwise_scenarios();
 std::vector<Scenario> attention_scenarios();
 std::vector<Scenario> training_scenarios();
 
+/// x + step + step ...: a tape of so many nodes.
+Tensor chain(Tensor x, const Tensor& step, std::int64_t nodes);
+
 /// The largest error that a scenario may have. Float32 rounds by 6e-8 at most, and a thousand
 /// roundings one after the other, as op_overhead has, may add up to 6e-5 in the worst case and to
 /// half of it in a sum that doubles. A wrong term is 1e-2 and more.
