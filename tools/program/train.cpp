@@ -183,7 +183,7 @@ void resume(const TrainCommand& command) {
   const Corpus corpus = read_text(stored.state.options);
   check_same_text(corpus, stored.state, command.folder);
   Trainer trainer(stored.state, corpus);
-  trainer.restore(stored.parameters, stored.optimizer);
+  restore(stored, command.folder, trainer);
   std::cout << "resume  " << command.folder << " after step " << stored.state.step << "\n";
   train(trainer, corpus, command);
 }
