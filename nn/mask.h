@@ -26,6 +26,10 @@ enum class Align {
   bottom_right,  ///< the last query sees all keys: the queries are the last of the sequence
 };
 
+/// The name, in graphs, of the tensor that Mask::causal() makes for the composed path. The fused
+/// one needs none, unless some query stands before the first key.
+inline constexpr const char* causal_mask_name = "causal_mask";
+
 class Mask {
  public:
   /// Hides nothing.
@@ -84,8 +88,8 @@ class Mask {
   /// A triangle in the mask costs no tensor here, alone or combined by &. ShapeError as hidden().
   Parts parts(const Shape& scores) const;
 
-  /// The same mask with its tensor for `scores` already made, so that the layers of a model share
-  /// one; they share its parts(), too. For other shapes it is made anew.
+  /// The same mask, whose tensor for `scores` is made once, when it is first asked for, so that the
+  /// layers of a model share one; they share its parts(), too. For other shapes it is made anew.
   Mask prepared(const Shape& scores) const;
 
   /// One grid for each matrix of hidden(scores), '.' a key that may be seen, 'x' a hidden one, with
