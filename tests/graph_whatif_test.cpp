@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,29 @@ void for_each(F&& f) {
     }
 }
 
+// Two attentions under one mask, which is made for both or anew for each, and then more memory for
+// a moment of the forward pass than any other step needs.
+Graph shared_mask_step(nn::AttentionPath of_a, nn::AttentionPath of_b, bool is_made_once) {
+  const nn::MultiHeadAttention a({.embed_dim = 12, .num_heads = 3, .path = of_a}),
+      b({.embed_dim = 12, .num_heads = 3, .path = of_b});
+  const auto run = [](const char* name, const nn::MultiHeadAttention& attention, const Tensor& x,
+                      const nn::Mask& mask) {
+    const ModuleScope scope(name);
+    return attention(x, mask);
+  };
+  return watch([&] {
+    const Tensor x = zeros({2, 64, 12});
+    nn::Mask mask = nn::Mask::causal();
+    if (is_made_once) mask = mask.prepared({2, 3, 64, 64});
+    Tape tape;
+    const Tensor y = run("b", b, run("a", a, x, mask), mask);
+    (void)zeros({1000, 1000});
+    std::vector<Tensor> leaves = a.parameters();
+    for (const Tensor& leaf : b.parameters()) leaves.push_back(leaf);
+    (void)tape.gradient(sum(y * y), leaves);
+  });
+}
+
 }  // namespace
 
 TEST_CASE("a checkpoint does what was predicted: bytes saved, the peak, operations") {
@@ -133,8 +157,13 @@ TEST_CASE("the fused path does what was predicted: bytes saved, the peak, operat
 }
 
 TEST_CASE("the fused path is predicted with any mask, and with a bias that wants a gradient") {
-  const std::vector<nn::Mask> masks = {nn::Mask(), nn::Mask::causal(), nn::Mask::window(2),
-                                       nn::Mask::hide(zeros({32, 1, 1, 8}, DType::boolean))};
+  const nn::Mask padding = nn::Mask::hide(zeros({32, 1, 1, 8}, DType::boolean));
+  const std::vector<nn::Mask> masks = {nn::Mask(),
+                                       nn::Mask::causal(),
+                                       nn::Mask::window(2),
+                                       padding,
+                                       nn::Mask::hide(gt(randn({8, 8}), 0.0)),
+                                       nn::Mask::hide(nn::Mask::causal().hidden({32, 4, 8, 8}))};
   for (const nn::Mask& mask : masks)
     for (const bool with_bias : {false, true}) {
       CAPTURE(with_bias);
@@ -143,12 +172,25 @@ TEST_CASE("the fused path is predicted with any mask, and with a bias that wants
                           run(nn::AttentionPath::fused));
     }
   // The kernel keeps the padding alone, and makes the triangle itself.
-  const nn::Mask both = nn::Mask::causal() & masks.back();
+  const nn::Mask both = nn::Mask::causal() & padding;
   const Graph predicted =
       graph::fused(biased_step(both, false, nn::AttentionPath::composed), "attn");
   const Graph real = biased_step(both, false, nn::AttentionPath::fused);
   const std::int64_t too_much = predicted.saved_activation_bytes() - real.saved_activation_bytes();
   CHECK(too_much == 32 * 8 * 8 - 32 * 8);
+}
+
+TEST_CASE("the fused path is predicted where its peak falls into the forward pass under a mask") {
+  using enum nn::AttentionPath;
+  for (const bool held : {false, true}) {
+    CAPTURE(held);
+    const Graph plain = shared_mask_step(composed, composed, held);
+    const auto peak_step = static_cast<std::size_t>(graph::timeline(plain).peak_step);
+    REQUIRE(plain.steps[peak_step].phase == Graph::Phase::forward);
+    check_equal_figures(graph::fused(plain, "a"), shared_mask_step(fused, composed, held));
+    check_equal_figures(graph::fused(plain, "b"), shared_mask_step(composed, fused, held));
+    check_equal_figures(graph::fused(plain, "*"), shared_mask_step(fused, fused, held));
+  }
 }
 
 TEST_CASE("predicted graphs can be read by every other report, and predicted from again") {
@@ -161,6 +203,60 @@ TEST_CASE("predicted graphs can be read by every other report, and predicted fro
   const Graph real = gpt_step({.path = nn::AttentionPath::fused});
   check_equal_figures(fused, real);
   CHECK(fused.nodes.size() == real.nodes.size());
+}
+
+TEST_CASE(
+    "a predicted checkpoint stands in the graph as a real one, and is none to be made again") {
+  const auto operations = [](const Graph& graph, bool recomputed) {
+    std::multiset<std::string> all;
+    for (const Graph::Node& node : graph.nodes)
+      if (node.recomputed == recomputed) all.insert(node.module + " " + node.operation);
+    return all;
+  };
+  const auto already = [](const std::string& path) {
+    return graph::WhatIfMatch{.name = path, .note = "is a checkpoint already"};
+  };
+  const auto step = [](nn::Checkpointed checkpoint) {
+    const nn::Gpt gpt({.vocab_size = 11,
+                       .context = 6,
+                       .layers = 2,
+                       .heads = 3,
+                       .dim = 12,
+                       .checkpoint = checkpoint});
+    const Tensor tokens = zeros({2, 6}, DType::i64);
+    return watch([&] {
+      Tape tape;
+      const Tensor y = gpt(tokens);
+      (void)tape.gradient(sum(y * y), gpt.parameters());
+    });
+  };
+  const Graph real = step(nn::Checkpointed::block), plain = step(nn::Checkpointed::none),
+              predicted = graph::checkpointed(plain, "layers.*");
+  CHECK(predicted.saved_bytes() == real.saved_bytes());
+  for (const bool recomputed : {false, true})
+    CHECK(operations(predicted, recomputed) == operations(real, recomputed));
+  for (const Graph& graph : {real, predicted}) {
+    check_throws(ErrorKind::value, {"layers.0 is a checkpoint already"},
+                 [&] { (void)graph::checkpointed(graph, "layers.*"); });
+    check_throws(ErrorKind::value, {"layers.0 is a checkpoint already"},
+                 [&] { (void)graph::checkpoint_matches(graph, "layers.*"); });
+    check_throws(ErrorKind::value, {"layers has the checkpoint layers.0 in it"},
+                 [&] { (void)graph::checkpointed(graph, "layers"); });
+    check_throws(ErrorKind::value, {"no composed attention"},
+                 [&] { (void)graph::fused(graph, "layers.*"); });
+  }
+  // The other layer can be one, too.
+  const Graph one = graph::checkpointed(plain, "layers.1");
+  CHECK(graph::checkpoint_matches(one, "layers.*") ==
+        std::vector<graph::WhatIfMatch>{{.name = "layers.0"}, already("layers.1")});
+  check_equal_figures(graph::checkpointed(one, "layers.*"), predicted);
+}
+
+TEST_CASE("a mask that a checkpoint may read again is held when the others are fused") {
+  const Graph gpt = gpt_step({.batch = 8, .time = 24});
+  const auto peak = [](const Graph& graph) { return graph::timeline(graph).peak; };
+  CHECK(peak(graph::fused(graph::checkpointed(gpt, "layers.1"), "layers.0")) ==
+        peak(graph::checkpointed(graph::fused(gpt, "layers.0"), "layers.1")));
 }
 
 TEST_CASE("without events a prediction has the bytes saved and no peak") {
@@ -340,6 +436,7 @@ TEST_CASE("tapehead graph whatif says in one line which change is missing, or wh
   CHECK(complaint(file) ==
         "tapehead: graph whatif: give one of --checkpoint, --recompute, --fuse\n");
   CHECK(complaint(file + " --fuse ''") == complaint(file));
+  CHECK(complaint(file + " --fuse '*' --checkpoint '*'") == complaint(file));
   for (const std::string& options : {file + " --fused '*'", "--fused '*' " + file}) {
     CHECK(contains(complaint(options), "--fused"));
     CHECK_FALSE(contains(complaint(options), "command"));

@@ -49,7 +49,7 @@ class Script {
 
   void be_born(std::int64_t storage, Place place) { born(place).push_back(storage); }
   /// Moves the birth.
-  void be_born_earlier(std::int64_t storage, Place place) {
+  void move_birth(std::int64_t storage, Place place) {
     reborn_[at(storage)] = true;
     be_born(storage, place);
   }
