@@ -43,10 +43,10 @@ ModuleSums module_sums_with_parameters(const Graph& graph);
 /// otherwise.
 ModuleSums folded(ModuleSums tree);
 
-/// What no child of the tree counts: what has no module's path, as the operations of an unnamed
-/// root module itself and those outside any module, and what several children share. Without a name
-/// and children.
-ModuleSums root_sums(const ModuleSums& tree);
+/// What no child of the module counts: what its own operations do, and what several children share.
+/// Of the tree itself that is what has no module's path, as the operations of an unnamed root
+/// module and those outside any module. With the module's name and repeats, without children.
+ModuleSums own_sums(const ModuleSums& module);
 
 /// One line of a table by module.
 struct ModuleRow {
@@ -54,9 +54,9 @@ struct ModuleRow {
   ModuleSums sums;    ///< without the children
 };
 
-/// The lines of a table of `tree`, parents before their children. root_sums() come first as
-/// "(root)", unless they are 0. A module that adds nothing to its only child shares that child's
-/// line.
+/// The lines of a table of `tree`, parents before their children. own_sums() come before the
+/// children as "(own)", those of the tree as "(root)", unless they are 0. A module that adds
+/// nothing to its only child shares that child's line.
 std::vector<ModuleRow> table_rows(const ModuleSums& tree);
 
 }  // namespace tapehead::graph
