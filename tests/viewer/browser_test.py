@@ -159,7 +159,7 @@ class ViewerTest(PageTest):
         before = self.column("modules", "name")
         self.assertIn("▸self_attn", before)
         self.click("#modules [data-key='module:layers.0-11.self_attn'] .fold")
-        self.until(lambda: "softmax × 12" in self.column("modules", "name"))
+        self.until(lambda: "reshape × 12" in self.column("modules", "name"))
         self.click("#modules [data-key='module:layers.0-11.self_attn'] .fold")
         self.until(lambda: self.column("modules", "name") == before)
         self.click("#modules [data-key='module:layers.0-11'] .repeats")
@@ -193,11 +193,26 @@ class ViewerTest(PageTest):
         self.press(Keys.ESCAPE)
         self.until(lambda: not self.all("#comparison"))
 
-    def test_a_narrow_page_does_not_move_sideways(self):
+    def set_width(self, pixels):
+        """Until the test's end."""
         self.addCleanup(self.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": pixels, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+
+    def test_a_wide_page_has_no_hole_beside_the_question_before_there_is_an_answer(self):
+        self.set_width(2560)
+        widths = lambda: [round(self.one(f"#{panel}").rect["width"])
+                          for panel in ("timeline", "change", "modules")]
+        self.page("gpt")
+        timeline, change, modules = widths()
+        self.assertEqual([change, modules], [timeline, timeline])
+        self.page("gpt", state="checkpoint=layers.*")
+        timeline, change, modules = widths()
+        self.assertLess(change + modules, timeline)
+
+    def test_a_narrow_page_does_not_move_sideways(self):
         for width in (780, 600, 400):
-            self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-                "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+            self.set_width(width)
             self.page("gpt", state="checkpoint=layers.*")
             self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), width)
 
