@@ -81,7 +81,8 @@ struct JacobianExcerpt {
 
 /// What gradcheck found.
 struct GradcheckReport {
-  bool ok = true;  ///< whether every element passed
+  bool ok = true;                   ///< whether every element passed
+  std::string check = "gradcheck";  ///< or "gradgradcheck"
   /// The element with the largest error relative to its tolerance, also when all is well.
   std::size_t input = 0;
   std::string input_name;  ///< "input 0", or "upstream 0" in gradgradcheck
@@ -94,7 +95,8 @@ struct GradcheckReport {
   JacobianExcerpt jacobian;  ///< around the element, of a failure
 };
 
-/// "ok" with the largest error, or the worst element, the diagnosis and the Jacobian around it.
+/// "ok" with the largest error, or the worst element, the diagnosis and the Jacobian around it, a
+/// line each.
 std::string to_string(const GradcheckReport& report);
 
 namespace detail {
