@@ -64,8 +64,7 @@ void check_shape(std::string_view operation, const Shape& shape, std::size_t ele
   // arithmetic even though it holds nothing.
   std::int64_t bytes = static_cast<std::int64_t>(element_size);
   for (const std::int64_t size : shape) {
-    if (size < 0)
-      throw ValueError(operation, "shape " + to_string(shape) + ": a size is negative");
+    if (size < 0) throw ValueError(operation, "shape " + to_string(shape) + ": a size is negative");
     const std::int64_t factor = std::max<std::int64_t>(size, 1);
     if (bytes > std::numeric_limits<std::int64_t>::max() / factor)
       throw ShapeError(operation,
@@ -100,11 +99,10 @@ Shape broadcast_shapes(std::string_view operation, const Shape& a, const Shape& 
     const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
     const std::int64_t sa = ia < 0 ? 1 : a[ia], sb = ib < 0 ? 1 : b[ib];
     if (sa != sb && sa != 1 && sb != 1)
-      throw ShapeError(operation, std::string(a_name) + " " + to_string(a) + " and " +
-                                      std::string(b_name) + " " + to_string(b) +
-                                      " do not broadcast: sizes " + std::to_string(sa) + " and " +
-                                      std::to_string(sb) + " meet at dim " +
-                                      std::to_string(i - rank));
+      throw ShapeError(
+          operation, std::string(a_name) + " " + to_string(a) + " and " + std::string(b_name) +
+                         " " + to_string(b) + " do not broadcast: sizes " + std::to_string(sa) +
+                         " and " + std::to_string(sb) + " meet at dim " + std::to_string(i - rank));
     result[i] = sa == 1 ? sb : sa;
   }
   return result;

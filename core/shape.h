@@ -18,7 +18,8 @@ class Dims {
   static constexpr int max_rank = 16;
 
   Dims() = default;
-  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  Dims(std::initializer_list<std::int64_t> values)
+      : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values);
   Dims(std::int64_t count, std::int64_t value);
   Dims(const Dims& other) { copy_from(other); }

@@ -108,9 +108,8 @@ void for_each_run(const StridedLoop<N>& loop, std::int64_t begin, std::int64_t e
 /// each.
 template <std::size_t N, class F>
 void parallel_runs(const StridedLoop<N>& loop, std::int64_t grain, F&& f) {
-  parallel_for(numel(loop.shape), grain, [&](std::int64_t begin, std::int64_t end) {
-    for_each_run(loop, begin, end, f);
-  });
+  parallel_for(numel(loop.shape), grain,
+               [&](std::int64_t begin, std::int64_t end) { for_each_run(loop, begin, end, f); });
 }
 
 }  // namespace tapehead
