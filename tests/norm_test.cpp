@@ -132,8 +132,20 @@ TEST_CASE(
       }
   };
   // Small rows too, for eps is 0 here.
-  for (const double factor : {0x1p-65, 0x1p64, 0x1p100, 0x1p115}) check(DType::f32, factor, 1e-5);
-  for (const double factor : {0x1p-512, 0x1p512, 0x1p900}) check(DType::f64, factor, 1e-12);
+  for (const double factor : {0x1p-110, 0x1p-70, 0x1p-65, 0x1p64, 0x1p100, 0x1p115})
+    check(DType::f32, factor, 1e-5);
+  for (const double factor : {0x1p-900, 0x1p-530, 0x1p-512, 0x1p512, 0x1p900})
+    check(DType::f64, factor, 1e-12);
+}
+
+TEST_CASE("Beside deviations too small to square, a tiny eps has its place, and zeros stay zeros") {
+  const double eps = 0x1p-130;
+  const Tensor x = mul(tensor({{1, -1}, {0, 0}}), 0x1p-65);  // a variance of eps
+  const Values y = layer_norm(x, {2}, {}, {}, eps).to_vector();
+  CHECK(y[0] == doctest::Approx(std::sqrt(0.5)).epsilon(2 * 0x1p-24));
+  CHECK(y[1] == -y[0]);
+  CHECK(y[2] == 0);
+  CHECK(y[3] == 0);
 }
 
 TEST_CASE("A row with an infinity or NaN normalises to NaN, and its neighbours do not feel it") {

@@ -12,15 +12,24 @@ constexpr int group = 4;              // rows whose parts are added before they 
 // ---- forward
 // -------------------------------------------------------------------------------------
 
-// A row whose squares overflow: everything relative to its largest magnitude, in double.
+// Whether squares computed in T overflowed, or are so small that denormal numbers took their digits
+// and eps does not hide it.
 template <class T>
-void normalize_large_row(const NormForward& args, std::int64_t row) {
+bool lost_squares(double squares, const NormForward& args) {
+  const double least = 4 * static_cast<double>(std::numeric_limits<T>::min());
+  return !std::isfinite(squares) ||
+         (squares < least * static_cast<double>(args.n) && args.eps < least);
+}
+
+// A row whose squares are lost: everything relative to its largest magnitude, in double.
+template <class T>
+void normalize_extreme_row(const NormForward& args, std::int64_t row) {
   const std::int64_t n = args.n;
   const T *x = static_cast<const T*>(args.x) + row * n,
           *weight = static_cast<const T*>(args.weight);
   const T* bias = static_cast<const T*>(args.bias);
   T* y = static_cast<T*>(args.y) + row * n;
-  double largest = 0;
+  double largest = std::sqrt(args.eps);  // where that is more, it decides
   for (std::int64_t i = 0; i < n; ++i)
     largest = std::max(largest, std::abs(static_cast<double>(x[i])));
   const auto small = [=](std::int64_t i) { return static_cast<double>(x[i]) / largest; };
@@ -64,8 +73,8 @@ TAPEHEAD_MULTIVERSION void center_rows(const NormForward& args, std::int64_t beg
           const T d = x[i] - near;
           return d * d;
         });
-    if (!std::isfinite(squares)) {
-      normalize_large_row<T>(args, r);
+    if (lost_squares<T>(squares, args)) {
+      normalize_extreme_row<T>(args, r);
       continue;
     }
     const double variance = std::max(0.0, squares / count - rest * rest);
@@ -102,8 +111,8 @@ TAPEHEAD_MULTIVERSION void scale_rows(const NormForward& args, std::int64_t begi
           const double xi = static_cast<double>(x[i]);
           return xi * xi;
         });
-    if (!std::isfinite(squares)) {
-      normalize_large_row<T>(args, r);
+    if (lost_squares<double>(squares, args)) {
+      normalize_extreme_row<T>(args, r);
       continue;
     }
     const T scale = static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + args.eps));
