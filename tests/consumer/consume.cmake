@@ -1,8 +1,8 @@
 # Builds and runs the consumer against Tapehead in one of the ways in which a program can use it.
 # WAY=install is what the first three need before: Tapehead in a fresh prefix.
 #   cmake -DWAY=static|shared|pkg_config|subdirectory|install -DPREFIX=<where it is installed>
-#     -DSOURCE=<checkout> -DBUILD=<build folder> -DWORK=<scratch folder>
-#     -DCXX=<compiler> -DCXX_FLAGS=<flags> -P consume.cmake
+#     -DLIBDIR=<its folder of libraries> -DSOURCE=<checkout> -DBUILD=<build folder>
+#     -DWORK=<scratch folder> -DCXX=<compiler> -DCXX_FLAGS=<flags> -P consume.cmake
 # Compiler and flags are the build folder's: a sanitized library cannot be linked without them.
 
 function(run)
@@ -11,6 +11,16 @@ function(run)
     list(JOIN ARGN " " command)
     message(FATAL_ERROR "failed: ${command}")
   endif()
+endfunction()
+
+# What pkg-config answers about tapehead_graph, as a list.
+function(pkg_config variable)
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${PREFIX}/${LIBDIR}/pkgconfig
+            pkg-config ${ARGN} tapehead_graph
+    OUTPUT_VARIABLE answer COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(answer UNIX_COMMAND "${answer}")
+  set(${variable} "${answer}" PARENT_SCOPE)
 endfunction()
 
 # The compiler's arguments for main.cpp are the consumer's own, and where the headers are.
@@ -35,26 +45,44 @@ function(expect_no_foreign_flags)
   endif()
 endfunction()
 
+# All functions of the static library, so all operations, are there for users of the shared one.
+function(expect_exported library)
+  set(file ${PREFIX}/${LIBDIR}/lib${library})
+  execute_process(COMMAND nm --extern-only --defined-only ${file}.a
+    OUTPUT_VARIABLE static ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND nm --dynamic --defined-only ${file}.so
+    OUTPUT_VARIABLE shared COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "T _Z[^\n]+" static "${static}")
+  string(REGEX MATCHALL "T _Z[^\n]+" shared "${shared}")
+  list(LENGTH static count)
+  list(REMOVE_ITEM static ${shared})
+  if(count EQUAL 0 OR static)
+    message(FATAL_ERROR "of ${count} functions, ${file}.so does not export: ${static}")
+  endif()
+endfunction()
+
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 
 if(WAY STREQUAL "install")
   file(REMOVE_RECURSE ${PREFIX})
   run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX})
+  expect_exported(tapehead)
+  expect_exported(tapehead_graph)
   return()
 endif()
 
 if(WAY STREQUAL "pkg_config")
   separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
-  file(GLOB_RECURSE pc ${PREFIX}/*/tapehead.pc)
-  cmake_path(GET pc PARENT_PATH folder)
-  execute_process(
-    COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder} pkg-config --cflags --libs tapehead_graph
-    OUTPUT_VARIABLE options COMMAND_ERROR_IS_FATAL ANY)
-  separate_arguments(options UNIX_COMMAND "${options}")
-  run(${CXX} -std=c++20 ${flags} ${CMAKE_CURRENT_LIST_DIR}/main.cpp -o ${WORK}/consumer ${options})
-  cmake_path(GET folder PARENT_PATH libraries)
-  run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries} ${WORK}/consumer)
+  pkg_config(cflags --cflags)
+  run(${CXX} -std=c++20 ${flags} ${cflags} -c ${CMAKE_CURRENT_LIST_DIR}/main.cpp -o ${WORK}/main.o)
+  pkg_config(libs --libs)
+  run(${CXX} ${flags} ${WORK}/main.o ${libs} -o ${WORK}/shared)
+  run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${PREFIX}/${LIBDIR} ${WORK}/shared)
+  pkg_config(libs --static --libs)
+  list(TRANSFORM libs REPLACE "^-l(tapehead.*)" "-l:lib\\1.a")  # as tapehead.pc advises
+  run(${CXX} ${flags} ${WORK}/main.o ${libs} -o ${WORK}/static)
+  run(${WORK}/static)
   return()
 endif()
 
