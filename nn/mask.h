@@ -26,6 +26,7 @@ enum class Align {
   bottom_right,  ///< the last query sees all keys: the queries are the last of the sequence
 };
 
+/// Which keys each query may attend to: a rule that makes a tensor when scores ask for one.
 class Mask {
  public:
   /// Hides nothing.
@@ -39,12 +40,14 @@ class Mask {
   /// ValueError when negative.
   static Mask causal(std::int64_t offset);
 
+  /// @{
   /// Query i sees keys less than `width` places away, before and behind; under a causal mask (&)
   /// the last `width` keys, its own among them. As many queries as keys, else ShapeError in use, or
   /// placed as causal(). ValueError: width < 1, a negative offset.
   static Mask window(std::int64_t width);
   static Mask window(std::int64_t width, Align align);
   static Mask window(std::int64_t width, std::int64_t offset);
+  /// @}
   /// Every query sees keys 0..length - 1, or all when they are fewer, and no other. With it
   /// `Mask::causal() | Mask::prefix(n)` is the mask of a prefix language model. ValueError when
   /// negative.
@@ -66,10 +69,13 @@ class Mask {
   /// True where a query may not attend to a key; shapes as for keep().
   static Mask hide(const Tensor& is_hidden);
 
+  /// @{
   /// Keys that both (either) let be seen.
   friend Mask operator&(const Mask& a, const Mask& b);
   friend Mask operator|(const Mask& a, const Mask& b);
+  /// @}
 
+  /// Whether every query sees every key.
   bool hides_nothing() const { return rule_ == nullptr; }
 
   /// True where a key is hidden: bool, of a shape that broadcasts to `scores`. Undefined when the

@@ -1,4 +1,4 @@
-// Composed attention among the operations of a graph.
+// Composed attention among the operations of a graph. Internal.
 #pragma once
 
 #include <tapehead/core/graph.h>

@@ -1,4 +1,4 @@
-// What a region must know of itself to become a checkpoint; for what-if questions.
+// What a region must know of itself to become a checkpoint. Internal to what-if questions.
 #pragma once
 
 #include <tapehead/core/graph.h>

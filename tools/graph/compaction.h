@@ -1,4 +1,4 @@
-// Removing operations from a graph.
+// Removing operations from a graph. Internal.
 #pragma once
 
 #include <tapehead/core/graph.h>

@@ -12,14 +12,14 @@ namespace tapehead::graph {
 
 /// One module with everything below it.
 struct ModuleSums {
-  std::string name;          ///< the last part of its path, "0-3" for modules folded together
-  std::int64_t repeats = 1;  ///< how many neighbours this entry stands for; sums are over all
-  std::int64_t operations = 0;
+  std::string name;              ///< the last part of its path, "0-3" for modules folded together
+  std::int64_t repeats = 1;      ///< how many neighbours this entry stands for; sums are over all
+  std::int64_t operations = 0;   ///< that were recorded
   std::int64_t activations = 0;  ///< bytes of saved storages that are no parameters or inputs
   std::int64_t others = 0;       ///< bytes of saved parameters and inputs
   std::int64_t flops = 0;        ///< of its operations in the forward computation
   std::int64_t parameters = 0;   ///< bytes of its parameters, where they were asked for
-  std::vector<ModuleSums> children;
+  std::vector<ModuleSums> children;  ///< in the order in which they first ran
   bool operator==(const ModuleSums&) const = default;
 };
 

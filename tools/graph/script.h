@@ -1,4 +1,4 @@
-// The steps of a graph, with the births and deaths in each, to be edited; for what-if questions.
+// The steps of a graph with their births and deaths, to be edited. Internal to what-if questions.
 #pragma once
 
 #include <tapehead/core/graph.h>

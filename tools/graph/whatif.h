@@ -151,6 +151,7 @@ struct WhatIfMatch {
   bool operator==(const WhatIfMatch&) const = default;
 };
 
+/// @{
 /// The modules that checkpointed() changes, the attentions that fused() does, and the slots that
 /// recomputed() makes again. Of a mask that the fused kernel keeps, and that may hold a causal
 /// triangle, the note tells how much too high saved bytes and the peak are at the most. Errors as
@@ -159,12 +160,15 @@ std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph, std::string_view
 std::vector<WhatIfMatch> fuse_matches(const Graph& graph, std::string_view path);
 std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
                                            const std::vector<std::string>& slots);
+/// @}
 
+/// @{
 /// The figures of two graphs and their difference, and what the patterns found. Where `after` has
 /// more fused attention, the text says what its flops leave out.
 std::string what_if_text(const Graph& before, const Graph& after,
                          const std::vector<WhatIfMatch>& matches = {});
 std::string what_if_json(const Graph& before, const Graph& after,
                          const std::vector<WhatIfMatch>& matches = {});
+/// @}
 
 }  // namespace tapehead::graph
