@@ -4,9 +4,9 @@
 // While the major number is 0, a new minor number may break programs; a patch never does.
 #pragma once
 
-#define TAPEHEAD_VERSION_MAJOR 0
-#define TAPEHEAD_VERSION_MINOR 1
-#define TAPEHEAD_VERSION_PATCH 0
+#define TAPEHEAD_VERSION_MAJOR 0  ///< A new one may break programs.
+#define TAPEHEAD_VERSION_MINOR 1  ///< A new one brings something new.
+#define TAPEHEAD_VERSION_PATCH 0  ///< A new one mends faults.
 
 /// One number to compare, such as 10203 for 1.2.3.
 #define TAPEHEAD_VERSION \
