@@ -1,6 +1,7 @@
 // Dry run: the same code without data. While a DryRun lives on a thread, tensors made there have
-// shapes, storages and bytes on the books but no memory, and kernels are skipped (see launch below), so
-// that shapes, saved tensors, the order of allocations and the peak are those of the real run.
+// shapes, storages and bytes on the books but no memory, and kernels are skipped (see launch
+// below), so that shapes, saved tensors, the order of allocations and the peak are those of the
+// real run.
 #pragma once
 
 #include <tapehead/core/memory.h>

@@ -72,9 +72,9 @@ std::string_view to_string(Diagnosis diagnosis);
 
 /// d result / d input near the worst element, from the tape and from differences.
 struct JacobianExcerpt {
-  std::size_t output = 0;     ///< which of f's floating results the rows belong to
-  std::vector<Dims> rows;     ///< elements of the result
-  std::vector<Dims> columns;  ///< elements of the input
+  std::size_t output = 0;                     ///< which of f's floating results the rows belong to
+  std::vector<Dims> rows;                     ///< elements of the result
+  std::vector<Dims> columns;                  ///< elements of the input
   std::vector<std::vector<double>> analytic;  ///< by row and column, from the tape
   std::vector<std::vector<double>> numeric;   ///< from differences
 };
@@ -85,14 +85,14 @@ struct GradcheckReport {
   std::string check = "gradcheck";  ///< or "gradgradcheck"
   /// The element with the largest error relative to its tolerance, also when all is well.
   std::size_t input = 0;
-  std::string input_name;  ///< "input 0", or "upstream 0" in gradgradcheck
-  Dims element;            ///< its position
-  double analytic = 0;     ///< its derivative by the tape
-  double numeric = 0;      ///< by differences
-  double tolerance = 0;    ///< what the two may differ by
+  std::string input_name;                 ///< "input 0", or "upstream 0" in gradgradcheck
+  Dims element;                           ///< its position
+  double analytic = 0;                    ///< its derivative by the tape
+  double numeric = 0;                     ///< by differences
+  double tolerance = 0;                   ///< what the two may differ by
   Diagnosis diagnosis = Diagnosis::none;  ///< of a failure
-  std::string explanation;  ///< the diagnosis in one sentence, with its evidence
-  JacobianExcerpt jacobian;  ///< around the element, of a failure
+  std::string explanation;                ///< the diagnosis in one sentence, with its evidence
+  JacobianExcerpt jacobian;               ///< around the element, of a failure
 };
 
 /// "ok" with the largest error, or the worst element, the diagnosis and the Jacobian around it, a

@@ -28,19 +28,19 @@ struct Graph {
 
   /// Memory that one or more values lie in.
   struct Storage {
-    std::int64_t bytes = 0;  ///< requested
+    std::int64_t bytes = 0;                   ///< requested
     Category category = Category::transient;  ///< what it ended up as
-    std::string operation = {};  ///< what asked for it, when a ledger saw its birth
+    std::string operation = {};               ///< what asked for it, when a ledger saw its birth
     bool operator==(const Storage&) const = default;
   };
 
   /// A tensor that the tape met: a leaf, a constant, a result, or something saved beside them.
   struct Value {
-    std::string name;  ///< empty when it has none
-    DType dtype = DType::f32;  ///< of its elements
-    Shape shape;               ///< its sizes
-    Strides strides;          ///< in elements
-    std::int64_t offset = 0;  ///< in elements
+    std::string name;            ///< empty when it has none
+    DType dtype = DType::f32;    ///< of its elements
+    Shape shape;                 ///< its sizes
+    Strides strides;             ///< in elements
+    std::int64_t offset = 0;     ///< in elements
     std::int64_t storage = 0;    ///< id of the one that it lies in
     std::int64_t producer = -1;  ///< the node that made it, -1 when it was not made on this tape
     bool leaf = false;           ///< whether it is a parameter
@@ -49,12 +49,12 @@ struct Graph {
 
   /// A recorded operation.
   struct Node {
-    std::string operation;  ///< its name: "softmax"
-    std::string module;  ///< dotted path; empty outside any module
+    std::string operation;              ///< its name: "softmax"
+    std::string module;                 ///< dotted path; empty outside any module
     std::vector<Attribute> attributes;  ///< its non-tensor arguments
     std::vector<std::int64_t> inputs;   ///< ids of values
     std::int64_t output = 0;            ///< id of a value
-    std::int64_t flops = 0;  ///< of matrix products in the forward computation
+    std::int64_t flops = 0;             ///< of matrix products in the forward computation
     /// It computes in bf16 or f16, which only a dry run lets pass: its figures are planned, and no
     /// real run has proven them.
     bool planned = false;
@@ -90,8 +90,8 @@ struct Graph {
     /// Forward for an operation, backward for a rule, update for a parameter.
     Phase phase = Phase::forward;
     std::string operation = {};  ///< its name
-    std::string module = {};  ///< of an update, the parameter
-    std::int64_t node = -1;   ///< the one recorded, or whose rule ran
+    std::string module = {};     ///< of an update, the parameter
+    std::int64_t node = -1;      ///< the one recorded, or whose rule ran
     bool operator==(const Step&) const = default;
   };
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t alignment = 64;
 // Blocks up to this size are kept per thread, by exact size class, without a lock.
-constexpr std::size_t largest_small = 32 * 1024;
-constexpr std::size_t small_cache_limit = 8 * 1024 * 1024;
+constexpr std::size_t largest_small = std::size_t{32} << 10;
+constexpr std::size_t small_cache_limit = std::size_t{8} << 20;
 constexpr std::size_t page = 4096;
 
 std::atomic<std::int64_t> reserved_bytes{0};
@@ -88,7 +88,7 @@ bool keep_small(void* data, std::size_t class_size) {
   return true;
 }
 
-// ---- large blocks: one cache for all threads, best fit -------------------------------------------
+// ---- large blocks: one cache for all threads, best fit ------------------------------------------
 
 struct LargeCache {
   std::mutex mutex;
@@ -117,7 +117,7 @@ void keep_large(detail::Block block) {
   cache.blocks.emplace(block.reserved, block.data);
 }
 
-// ---- the system ----------------------------------------------------------------------------------
+// ---- the system ---------------------------------------------------------------------------------
 
 bool over_limit(std::size_t more) {
   const std::int64_t limit = limit_bytes.load(std::memory_order_relaxed);
@@ -127,11 +127,11 @@ bool over_limit(std::size_t more) {
 
 [[noreturn]] void throw_out_of_memory(const char* operation, const Shape& shape,
                                       std::size_t bytes) {
-  std::string text = "shape " + to_string(shape) + ": " + std::to_string(bytes) +
-                     " bytes cannot be allocated";
+  std::string text =
+      "shape " + to_string(shape) + ": " + std::to_string(bytes) + " bytes cannot be allocated";
   if (over_limit(bytes))
-    text += ": the memory limit is " +
-            std::to_string(limit_bytes.load(std::memory_order_relaxed)) + " bytes, reserved are " +
+    text += ": the memory limit is " + std::to_string(limit_bytes.load(std::memory_order_relaxed)) +
+            " bytes, reserved are " +
             std::to_string(reserved_bytes.load(std::memory_order_relaxed));
   throw OutOfMemoryError(operation, text + describe_largest_storages());
 }
@@ -168,7 +168,8 @@ void reset_peak() {
 }
 
 void set_memory_limit(std::int64_t bytes) {
-  if (bytes < 0) throw ValueError("set_memory_limit", "the limit " + std::to_string(bytes) + " is negative");
+  if (bytes < 0)
+    throw ValueError("set_memory_limit", "the limit " + std::to_string(bytes) + " is negative");
   limit_bytes.store(bytes, std::memory_order_relaxed);
 }
 
@@ -208,7 +209,8 @@ Block allocate_block(const char* operation, const Shape& shape, std::size_t byte
     if (void* data = take_small(size)) return {data, size};
     return {allocate_from_system(operation, shape, size), size};
   }
-  if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw_out_of_memory(operation, shape, bytes);
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2)
+    throw_out_of_memory(operation, shape, bytes);
   if (const Block block = take_large(bytes); block.data) return block;
   const std::size_t size = (bytes + page - 1) / page * page;
   return {allocate_from_system(operation, shape, size), size};

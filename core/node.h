@@ -148,7 +148,7 @@ class Saved {
   std::uint32_t value_ = 0;       // its row in the tape's table of values
   bool was_saved_ = false;        // stays true after release, for the graph
   bool exact_ = false;
-  bool tracked_ = false;          // a gradient flowed to what was packed
+  bool tracked_ = false;  // a gradient flowed to what was packed
   std::uint64_t version_ = 0;
   mutable Tensor tensor_;  // of a packed slot: what was unpacked, while a rule reads it
   std::unique_ptr<PackedSlot> packed_;

@@ -105,11 +105,10 @@ Shape broadcast_shapes(std::string_view operation, const Shape& a, const Shape& 
     const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
     const std::int64_t sa = ia < 0 ? 1 : a[ia], sb = ib < 0 ? 1 : b[ib];
     if (sa != sb && sa != 1 && sb != 1)
-      throw ShapeError(operation, std::string(a_name) + " " + to_string(a) + " and " +
-                                      std::string(b_name) + " " + to_string(b) +
-                                      " do not broadcast: sizes " + std::to_string(sa) + " and " +
-                                      std::to_string(sb) + " meet at dim " +
-                                      std::to_string(i - rank));
+      throw ShapeError(
+          operation, std::string(a_name) + " " + to_string(a) + " and " + std::string(b_name) +
+                         " " + to_string(b) + " do not broadcast: sizes " + std::to_string(sa) +
+                         " and " + std::to_string(sb) + " meet at dim " + std::to_string(i - rank));
     result[i] = sa == 1 ? sb : sa;
   }
   return result;

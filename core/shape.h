@@ -19,7 +19,8 @@ class Dims {
 
   Dims() = default;
   /// {2, 3, 4}.
-  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  Dims(std::initializer_list<std::int64_t> values)
+      : Dims(std::span(values.begin(), values.size())) {}
   /// A copy of the list.
   explicit Dims(std::span<const std::int64_t> values);
   /// `count` entries of `value`.

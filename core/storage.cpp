@@ -20,7 +20,7 @@ alignas(64) std::array<std::byte, 64> no_elements;
 
 // Storages large enough to be worth naming when memory runs out. Small ones are not listed: they
 // come and go with every operation, and a lock each would cost more than they explain.
-constexpr std::size_t listed_from = 64 * 1024;
+constexpr std::size_t listed_from = std::size_t{64} << 10;
 constexpr std::size_t listed_at_most = 8;
 
 struct LargeStorages {

@@ -194,7 +194,7 @@ class Tape {
 
 /// One value and its gradients, on a tape of their own: y = f(), then y's gradients.
 struct ValueAndGradients {
-  Tensor value;  ///< detached
+  Tensor value;         ///< detached
   Gradients gradients;  ///< as gradient() returns them
 };
 /// Runs f under a tape. Errors are those of f and of Tape::gradient.

@@ -176,10 +176,9 @@ class Tape::Walk {
     const std::uint32_t value = node.inputs()[k].value;
     const std::string input = "the backward rule's gradient of input " + std::to_string(k);
     if (!got.defined()) throw StateError(node.operation(), input + " is missing");
-    throw StateError(node.operation(),
-                     input + " is " + describe(got) + ", the input is " +
-                         std::string(to_string(tape_.values_[value].dtype)) + " " +
-                         to_string(tape_.shape_of(value)));
+    throw StateError(node.operation(), input + " is " + describe(got) + ", the input is " +
+                                           std::string(to_string(tape_.values_[value].dtype)) +
+                                           " " + to_string(tape_.shape_of(value)));
   }
 
   Tape& tape_;

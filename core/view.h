@@ -18,10 +18,10 @@ namespace tapehead {
 
 /// The elements of a tensor as a kernel sees them.
 struct View {
-  void* data = nullptr;  ///< the first element: the tensor's offset is already added
+  void* data = nullptr;      ///< the first element: the tensor's offset is already added
   DType dtype = DType::f32;  ///< of the elements
   Shape shape;               ///< its sizes
-  Strides strides;  ///< in elements
+  Strides strides;           ///< in elements
 
   /// The elements as what they are. DTypeError when T holds those of another dtype; raw types such
   /// as std::byte look at any.
@@ -110,9 +110,8 @@ void for_each_run(const StridedLoop<N>& loop, std::int64_t begin, std::int64_t e
 /// each.
 template <std::size_t N, class F>
 void parallel_runs(const StridedLoop<N>& loop, std::int64_t grain, F&& f) {
-  parallel_for(numel(loop.shape), grain, [&](std::int64_t begin, std::int64_t end) {
-    for_each_run(loop, begin, end, f);
-  });
+  parallel_for(numel(loop.shape), grain,
+               [&](std::int64_t begin, std::int64_t end) { for_each_run(loop, begin, end, f); });
 }
 
 }  // namespace tapehead

@@ -15,12 +15,12 @@ std::string_view to_string(Activation activation);
 
 /// Of FeedForward.
 struct FeedForwardOptions {
-  std::int64_t dim = 0;     ///< features of input and output
-  std::int64_t hidden = 0;  ///< width between the two maps
+  std::int64_t dim = 0;                      ///< features of input and output
+  std::int64_t hidden = 0;                   ///< width between the two maps
   Activation activation = Activation::gelu;  ///< between the maps
-  double dropout = 0;  ///< after the activation, in training mode
-  bool bias = true;    ///< whether the maps have one
-  DType dtype = DType::f32;  ///< of parameters and results
+  double dropout = 0;                        ///< after the activation, in training mode
+  bool bias = true;                          ///< whether the maps have one
+  DType dtype = DType::f32;                  ///< of parameters and results
 };
 
 /// linear2(dropout(activation(linear1(x)))), for each position by itself: (..., dim) -> (..., dim).

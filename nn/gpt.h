@@ -24,14 +24,14 @@ using GptCache = std::vector<KeyValueCache>;
 
 /// Of Gpt.
 struct GptOptions {
-  std::int64_t vocab_size = 0;  ///< different tokens
-  std::int64_t context = 0;  ///< the longest sequence
-  std::int64_t layers = 0;   ///< transformer blocks
-  std::int64_t heads = 0;    ///< of queries; they divide dim
-  std::int64_t dim = 0;      ///< features of a token
-  double dropout = 0;        ///< of the blocks and the embeddings, in training mode
-  bool tied_output = false;  ///< logits by the token embedding's own weight
-  Activation activation = Activation::gelu;        ///< of the feed-forward parts
+  std::int64_t vocab_size = 0;               ///< different tokens
+  std::int64_t context = 0;                  ///< the longest sequence
+  std::int64_t layers = 0;                   ///< transformer blocks
+  std::int64_t heads = 0;                    ///< of queries; they divide dim
+  std::int64_t dim = 0;                      ///< features of a token
+  double dropout = 0;                        ///< of the blocks and the embeddings, in training mode
+  bool tied_output = false;                  ///< logits by the token embedding's own weight
+  Activation activation = Activation::gelu;  ///< of the feed-forward parts
   GptPositions positions = GptPositions::learned;  ///< how the model knows them
   std::optional<std::int64_t> kv_heads = {};  ///< heads of keys and values; `heads` when not given
   AttentionPath path = AttentionPath::composed;  ///< of every layer

@@ -66,8 +66,9 @@ KeyValueCache& KeyValueCache::operator=(KeyValueCache other) noexcept {
 
 KeyValueCache::Seen KeyValueCache::append(const Tensor& keys, const Tensor& values) {
   if (Tape::recording())
-    throw StateError(op, "a tape is recording, and no gradient flows through a cache: decode "
-                         "without a tape or under Tape::Pause");
+    throw StateError(op,
+                     "a tape is recording, and no gradient flows through a cache: decode "
+                     "without a tape or under Tape::Pause");
   check_pair(keys, values);
   if (size_ > 0) {
     check_continues("keys", keys, keys_);
@@ -88,8 +89,8 @@ KeyValueCache::Seen KeyValueCache::append(const Tensor& keys, const Tensor& valu
 
 void KeyValueCache::truncate(std::int64_t size) {
   if (size < 0 || size > size_)
-    throw IndexError(op, "truncate to " + std::to_string(size) + " of " + std::to_string(size_) +
-                             " positions");
+    throw IndexError(
+        op, "truncate to " + std::to_string(size) + " of " + std::to_string(size_) + " positions");
   size_ = size;
 }
 

@@ -86,7 +86,7 @@ struct LayerNorm : Module {
   const LayerNormOptions& options() const { return options_; }  ///< as given
 
   Tensor weight;  ///< (normalized_shape)
-  Tensor bias;  ///< or undefined
+  Tensor bias;    ///< or undefined
 
  private:
   LayerNormOptions options_;

@@ -123,8 +123,8 @@ struct Documents final : Mask::Rule {
     const std::int64_t time = ids.size(-1);
     const bool has_batch = ids.rank() == 2;
     if (queries(scores) != time || keys(scores) != time || (has_batch && scores.rank() < 3))
-      throw ShapeError("Mask::documents", "ids " + to_string(ids.shape()) +
-                                              " do not fit scores " + to_string(scores));
+      throw ShapeError("Mask::documents",
+                       "ids " + to_string(ids.shape()) + " do not fit scores " + to_string(scores));
     Shape column(has_batch ? scores.rank() : 2, 1);
     if (has_batch) column[0] = ids.size(0);
     Shape row = column;

@@ -24,10 +24,10 @@ enum class ProjectionInit {
 
 /// Of MultiHeadAttention.
 struct MultiHeadAttentionOptions {
-  std::int64_t embed_dim = 0;  ///< features of queries and output
-  std::int64_t num_heads = 0;  ///< they divide embed_dim
-  double dropout = 0;  ///< of the weights, in training mode
-  bool bias = true;    ///< whether the projections have one
+  std::int64_t embed_dim = 0;             ///< features of queries and output
+  std::int64_t num_heads = 0;             ///< they divide embed_dim
+  double dropout = 0;                     ///< of the weights, in training mode
+  bool bias = true;                       ///< whether the projections have one
   std::optional<std::int64_t> kdim = {};  ///< features of the keys; embed_dim when not given
   std::optional<std::int64_t> vdim = {};  ///< features of the values; embed_dim when not given
   /// Heads of keys and values, each for a group of query heads; num_heads when not given, 1 for

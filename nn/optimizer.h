@@ -33,11 +33,11 @@ struct ParameterGroup {
 class Parameters {
  public:
   /// All of a module.
-  Parameters(const Module& module);                // NOLINT: stands for the list
+  Parameters(const Module& module);  // NOLINT: stands for the list
   /// These leaves.
   Parameters(const std::vector<Tensor>& tensors);  // NOLINT: named "0", "1", ...
   /// These groups.
-  Parameters(std::vector<ParameterGroup> groups)   // NOLINT
+  Parameters(std::vector<ParameterGroup> groups)  // NOLINT
       : groups_(std::move(groups)) {}
 
   /// One group unless groups were given.
@@ -121,9 +121,9 @@ class Optimizer {
 
 /// Of SGD; the names are PyTorch's.
 struct SGDOptions {
-  double lr = 1e-3;       ///< learning rate
-  double momentum = 0;    ///< how much of the last direction is kept
-  bool nesterov = false;  ///< ValueError without momentum
+  double lr = 1e-3;         ///< learning rate
+  double momentum = 0;      ///< how much of the last direction is kept
+  bool nesterov = false;    ///< ValueError without momentum
   double weight_decay = 0;  ///< pulls parameters to 0
 };
 

@@ -25,8 +25,8 @@ Tensor sinusoidal_positions(std::int64_t count, std::int64_t dim, std::int64_t o
 struct LearnedPositionsOptions {
   std::int64_t max_positions = 0;  ///< rows
   std::int64_t dim = 0;            ///< features of a row
-  double deviation = 0.02;  ///< of the normal initial values
-  DType dtype = DType::f32;  ///< of parameters and results
+  double deviation = 0.02;         ///< of the normal initial values
+  DType dtype = DType::f32;        ///< of parameters and results
 };
 
 /// Rows of a table of parameters. ValueError unless the sizes are positive.

@@ -31,8 +31,7 @@ void check_arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Te
   if (options.is_causal)
     throw ValueError(op,
                      "attn_mask " + describe(attn_mask) + " and is_causal: give one of the two");
-  if (attn_mask.dtype() != DType::boolean)
-    check_same_dtype(op, attn_mask, q, "attn_mask", "q");
+  if (attn_mask.dtype() != DType::boolean) check_same_dtype(op, attn_mask, q, "attn_mask", "q");
 }
 
 // Mask::keep takes a mask of more than two dims only with the scores' rank. PyTorch's rule is to
@@ -49,13 +48,11 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const Tensor& attn_mask,
                                     const ScaledDotProductAttentionOptions& options) {
   check_arguments(q, k, v, attn_mask, options);
-  AttentionOptions all{
-      .scale = options.scale, .dropout = options.dropout_p, .path = options.path};
+  AttentionOptions all{.scale = options.scale, .dropout = options.dropout_p, .path = options.path};
   if (options.is_causal) all.mask = Mask::causal(Align::top_left);
   if (attn_mask.defined() && attn_mask.dtype() == DType::boolean)
     all.mask = mask_of(attn_mask, std::max(q.rank(), k.rank()));
-  else
-    all.bias = attn_mask;
+  else all.bias = attn_mask;
   return attention(q, k, v, all);
 }
 

@@ -20,6 +20,7 @@
 #include <tapehead/core/storage.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/core/tensor.h>
+#include <tapehead/core/version.h>
 #include <tapehead/core/view.h>
 
 #include <tapehead/ops/activations.h>

@@ -25,8 +25,8 @@ struct TransformerLayerOptions {
   bool norm_first = false;  ///< whether a branch's input is normed, or the sum after the branch
   bool bias = true;         ///< whether maps and norms have one
 
-  std::optional<std::int64_t> num_kv_heads = {};  ///< of all attention; nhead when not given
-  std::optional<RotaryOptions> rotary = {};       ///< positions, of self-attention only
+  std::optional<std::int64_t> num_kv_heads = {};         ///< of all attention; nhead when not given
+  std::optional<RotaryOptions> rotary = {};              ///< positions, of self-attention only
   ProjectionInit init = ProjectionInit::xavier_uniform;  ///< of all attention
   AttentionPath path = AttentionPath::composed;          ///< of all attention
   /// Unless none, the layer must stay where it is until the backward pass.

@@ -30,9 +30,8 @@ Tensor zeros_of(const char* operation, const Tensor& like) {
 Tensor one_hot(const Tensor& like, std::int64_t position) {
   Tensor seed = zeros_of("jacobian", like);
   launch([&] {
-    visit_floating(seed.dtype(), [&](auto zero) {
-      seed.view().as<decltype(zero)>()[position] = 1;
-    });
+    visit_floating(seed.dtype(),
+                   [&](auto zero) { seed.view().as<decltype(zero)>()[position] = 1; });
   });
   return seed;
 }

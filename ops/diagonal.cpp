@@ -69,8 +69,8 @@ Tensor diagonal_backward(const Tensor& g, const Shape& shape, std::int64_t dim0,
   Tensor y = filled("diagonal_backward", shape, g.dtype(), 0);
   const Tensor target = diagonal_of(y, dims);
   if (target.shape() != g.shape())
-    throw ShapeError("diagonal_backward", "g " + describe(g) + " is not the diagonal of " +
-                                              to_string(shape));
+    throw ShapeError("diagonal_backward",
+                     "g " + describe(g) + " is not the diagonal of " + to_string(shape));
   launch([&] { copy_values(target.any_view(), g.any_view()); });
   return record<DiagonalBackwardNode>(y, {&g},
                                       [&](DiagonalBackwardNode& node) { node.dims = dims; });

@@ -26,7 +26,7 @@ std::string filter(const std::string& indices, Predicate&& predicate) {
   return result;
 }
 
-// ---- the equation --------------------------------------------------------------------------------
+// ---- the equation -------------------------------------------------------------------------------
 
 struct Equation {
   std::vector<std::string> operands;
@@ -94,7 +94,7 @@ Equation parse(std::string_view equation) {
   return result;
 }
 
-// ---- the operands --------------------------------------------------------------------------------
+// ---- the operands -------------------------------------------------------------------------------
 
 struct Term {
   Tensor tensor;
@@ -146,12 +146,12 @@ void check_sizes(const std::vector<Term>& terms) {
   for (std::size_t i = 0; i < terms.size(); ++i) {
     for (std::size_t dim = 0; dim < terms[i].indices.size(); ++dim) {
       const std::int64_t size = terms[i].tensor.shape()[static_cast<std::int64_t>(dim)];
-      Use& known = largest[static_cast<std::size_t>(terms[i].indices[dim])];
+      Use& known = largest[static_cast<unsigned char>(terms[i].indices[dim])];
       if (size == 1 || size == known.size) continue;
       if (known.size != 1) {
         const char index = terms[i].indices[dim];
-        const std::string name = is_letter(index) ? std::string("index ") + index
-                                                  : std::string("a dim of the ellipsis");
+        const std::string name =
+            is_letter(index) ? std::string("index ") + index : std::string("a dim of the ellipsis");
         throw ShapeError("einsum", name + " has size " + std::to_string(known.size) + " in " +
                                        operand_name(known.operand) + " " +
                                        describe(terms[known.operand].tensor) + " and " +
@@ -184,7 +184,7 @@ Term with_diagonals(Term term, std::size_t operand) {
   return term;
 }
 
-// ---- products ------------------------------------------------------------------------------------
+// ---- products -----------------------------------------------------------------------------------
 
 std::int64_t size_of_index(const Term& term, char index) {
   return term.tensor.shape()[static_cast<std::int64_t>(term.indices.find(index))];

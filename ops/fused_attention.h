@@ -37,10 +37,11 @@ struct FusedAttentionOptions {
 /// saves q, k, v, y, row_max, row_sum, hidden, bias: nothing of the shape (L, S) but what the
 /// caller gave. With A the weights made again, D_i = <g_i, y_i> and dS = A * (g v^T - D):
 ///   dv = A^T g,  dq = scale dS k,  dk = scale dS^T q,  dbias = dS
-/// (Dao et al., "FlashAttention", 2022). Where y is not finite, neither is D, though dropout may have
-/// dropped the value that made it so. While the rule itself is recorded it is the composition of
-/// these formulas, with weights of the shape (L, S); then what is not finite in a key or value that
-/// some queries see, or in a query that sees some keys, reaches the gradients of the others too.
+/// (Dao et al., "FlashAttention", 2022). Where y is not finite, neither is D, though dropout may
+/// have dropped the value that made it so. While the rule itself is recorded it is the composition
+/// of these formulas, with weights of the shape (L, S); then what is not finite in a key or value
+/// that some queries see, or in a query that sees some keys, reaches the gradients of the others
+/// too.
 ///
 /// ShapeError: ranks not equal or outside 2..4, batches not equal, E, S or the numbers of heads do
 /// not fit, or with dropout (B, H, L, S) is too large to count. DTypeError: not one floating dtype,

@@ -51,8 +51,9 @@ void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     reject(x, weight, "x needs at least one dim, and weight is (out, in)");
   if (x.shape().back() != weight.shape()[1]) {
     const bool fits_transposed = x.shape().back() == weight.shape()[0];
-    reject(x, weight, fits_transposed ? "the last sizes differ; weight would fit transposed"
-                                      : "the last sizes differ");
+    reject(x, weight,
+           fits_transposed ? "the last sizes differ; weight would fit transposed"
+                           : "the last sizes differ");
   }
   if (!bias.defined()) return;
   check_same_dtype("linear", x, bias, "x", "bias");
@@ -66,8 +67,9 @@ void add_bias(const Tensor& y, const Tensor& bias) {
   launch([&] {
     visit_floating(y.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::binary<T, T, T>(y.view(), bias.view(), y.view(),
-                               [](T yi, T bi) __attribute__((always_inline)) { return yi + bi; });
+      kernels::binary<T, T, T>(
+          y.view(), bias.view(), y.view(),
+          [](T yi, T bi) __attribute__((always_inline)) { return yi + bi; });
     });
   });
 }
@@ -81,11 +83,10 @@ Tensor linear_of_rows(const Tensor& x, const Tensor& weight, const Tensor& bias)
   multiply_into("linear", x, weight_t, 1, 0, y);
   if (bias.defined()) add_bias(y, bias);
   const Tensor* inputs[] = {&x, &weight, &bias};
-  return record<LinearNode>(y, std::span(inputs, bias.defined() ? 3u : 2u),
-                            [&](LinearNode& node) {
-                              node.x.save(x);
-                              node.weight.save(weight);
-                            });
+  return record<LinearNode>(y, std::span(inputs, bias.defined() ? 3u : 2u), [&](LinearNode& node) {
+    node.x.save(x);
+    node.weight.save(weight);
+  });
 }
 
 }  // namespace

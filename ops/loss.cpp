@@ -137,7 +137,7 @@ struct ElementwiseLossNode final : Node {
           });
     }
     if (wanted[1])
-      dtarget = pull<F>(
+      dtarget = pull<F>(  // NOLINTNEXTLINE(bugprone-use-after-move): g is moved above if not here
           std::move(g), x.get(), t, [loss](auto xi, auto ti) __attribute__((always_inline)) {
             return loss.target_slope(xi, ti);
           });

@@ -19,10 +19,10 @@ std::string_view to_string(Reduction reduction);
 
 /// How cross_entropy weighs and adds up.
 struct CrossEntropyOptions {
-  std::int64_t ignore_index = -100;  ///< targets of this value count for nothing
-  double label_smoothing = 0;        ///< in [0, 1], else ValueError
+  std::int64_t ignore_index = -100;       ///< targets of this value count for nothing
+  double label_smoothing = 0;             ///< in [0, 1], else ValueError
   Reduction reduction = Reduction::mean;  ///< of the losses
-  Tensor weight = {};  ///< one factor for each class (no gradient), or undefined
+  Tensor weight = {};                     ///< one factor for each class (no gradient), or undefined
 };
 
 /// With lp = log_softmax(logits) over the class dim (1, or 0 for 1-D logits), C classes, smoothing

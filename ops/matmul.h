@@ -17,10 +17,11 @@ struct MatmulOptions {
 };
 
 /// NumPy's matrix product, y = scale * a b: a (..., m, k), b (..., k, n) -> (..., m, n). A 1-D
-/// operand is a row (a) or a column (b) whose dim disappears again; leading dims broadcast. An inner
-/// size of 0 gives zeros.
+/// operand is a row (a) or a column (b) whose dim disappears again; leading dims broadcast. An
+/// inner size of 0 gives zeros.
 /// saves b for da, a for db;  da = scale * g b^T, db = scale * a^T g, summed over the leading dims
-/// in which the operand was broadcast (a shared weight's gradient is one product, not a batch of them)
+/// in which the operand was broadcast (a shared weight's gradient is one product, not a batch of
+/// them)
 /// ShapeError: a 0-d operand, inner sizes differ, leading dims do not broadcast. DTypeError: the
 /// operands are not floating, or not of one dtype.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});

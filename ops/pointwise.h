@@ -39,9 +39,9 @@ Tensor cos(Tensor x);
 Tensor erf(Tensor x);
 
 /// y = x to the power exponent.     saves x;        dx = g * exponent * x^(exponent - 1)
-/// With exponent 0, y is 1 and dx is 0 everywhere, and nothing is saved. With exponent 1, x is saved
-/// for the sake of higher derivatives alone: dx is recorded as depending on x, so they are 0, not an
-/// error.
+/// With exponent 0, y is 1 and dx is 0 everywhere, and nothing is saved. With exponent 1, x is
+/// saved for the sake of higher derivatives alone: dx is recorded as depending on x, so they are 0,
+/// not an error.
 Tensor pow(Tensor x, double exponent);
 /// y = min(max(x, min), max), so max where min > max. A bound that is not given does not bind.
 /// saves x;  dx = g where min <= x <= max, else 0

@@ -12,9 +12,9 @@ Shape product_shape(const Shape& a, const Shape& b);
 
 /// y = scale * a b + beta * y on the last two dims, unrecorded: a (..., m, k), b (..., k, n), y
 /// (..., m, n), all of rank >= 2. The leading dims of a and b broadcast; where they have a dim and
-/// y has it not, or of size 1, the product is summed over it. y is in a layout that BLAS takes. With
-/// beta = 0, y is not read. `operation` names who allocates, when an operand must be copied because
-/// BLAS cannot take its layout.
+/// y has it not, or of size 1, the product is summed over it. y is in a layout that BLAS takes.
+/// With beta = 0, y is not read. `operation` names who allocates, when an operand must be copied
+/// because BLAS cannot take its layout.
 void multiply_into(const char* operation, const Tensor& a, const Tensor& b, double scale,
                    double beta, const Tensor& y);
 

@@ -58,8 +58,8 @@ TEST_CASE("attention maps as JSON: rows of queries a head, 6 decimals, null for 
 
 TEST_CASE("what a mask hides is written as a grid: one that the heads share, or one for each") {
   const Tensor weights = full({2, 2, 2, 3}, 0.5);
-  const auto hidden = [&](std::vector<bool> cells, const Shape& shape) {
-    const Maps maps = {{"m", weights, from_vector(std::move(cells), shape)}};
+  const auto hidden = [&](const std::vector<bool>& cells, const Shape& shape) {
+    const Maps maps = {{"m", weights, from_vector(cells, shape)}};
     return json::parse(graph::attention_to_json(maps, {}, 1))["maps"][0]["hidden"].dump();
   };
   CHECK(hidden({false, true, true, false, false, true}, {2, 3}) == R"([[".xx","..x"]])");

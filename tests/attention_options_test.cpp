@@ -78,9 +78,10 @@ TEST_CASE("ATTN-2 a bias is added to the scores, and 0 and 1 do not hide and sho
 TEST_CASE("a bias is added after scaling and before masking") {
   const Tensor q = f64({{2}}), k = f64({{1}, {3}, {5}});
   const Values weights =
-      attention_weights(q, k, {.mask = Mask::hide(boolean({0, 0, 1})),
-                               .bias = f64({0.5, 0, infinity}),  // hidden, so that it cannot matter
-                               .scale = 0.25})
+      attention_weights(q, k,
+                        {.mask = Mask::hide(boolean({0, 0, 1})),
+                         .bias = f64({0.5, 0, infinity}),  // hidden, so that it cannot matter
+                         .scale = 0.25})
           .to_vector();
   const double a = std::exp(0.25 * 2 * 1 + 0.5), b = std::exp(0.25 * 2 * 3);
   CHECK(weights[0] == doctest::Approx(a / (a + b)).epsilon(1e-14));
@@ -199,8 +200,9 @@ TEST_CASE("ATTN-9 query heads that are no multiple of the key heads are an error
        {AttentionPath::composed, AttentionPath::fused, AttentionPath::automatic}) {
     check_throws(ErrorKind::shape, {"q f64 (3, 2, 4)", "k f64 (2, 5, 4)", "multiple"},
                  [&] { attention(q, k, k, {.path = path}); });
-    check_throws(ErrorKind::shape, {"multiple"},
-                 [&] { attention(k, noise({4, 5, 4}, 1), noise({4, 5, 4}, 2), {.path = path}); });
+    check_throws(ErrorKind::shape, {"multiple"}, [&] {
+      attention(k, noise({4, 5, 4}, 1), noise({4, 5, 4}, 2), {.path = path});
+    });
   }
 }
 
@@ -400,14 +402,15 @@ TEST_CASE("Hugging Face's attention_mask is 1 where a key is real, in any dtype"
   CHECK(equal(given(ones_and_zeros), hidden));
   CHECK(equal(given(f64({{1, 1, 0}, {1, 0, 0}})), hidden));
   CHECK(equal(given(boolean({{1, 1, 0}, {1, 0, 0}})), hidden));
-  check_throws(ErrorKind::shape, {"(1, 1, 3)"},
-               [] { from_hugging_face_mask(zeros({1, 1, 3}, DType::i64)); });
+  check_throws(ErrorKind::shape, {"(1, 1, 3)"}, [] {
+    from_hugging_face_mask(zeros({1, 1, 3}, DType::i64));
+  });
 }
 
 TEST_CASE("masks of PyTorch that cannot be are errors that say what they must be") {
   const Tensor flags = zeros({3, 2, 2}, DType::boolean);
-  const auto error = [](ErrorKind kind, const char* text, const Tensor& mask,
-                        const Tensor& padding, std::int64_t heads) {
+  const auto error = [](ErrorKind kind, const char* text, const Tensor& mask, const Tensor& padding,
+                        std::int64_t heads) {
     check_throws(kind, {text}, [&] { from_torch_multihead_masks(mask, padding, heads); });
   };
   error(ErrorKind::shape, "2 heads", flags, {}, 2);

@@ -77,8 +77,7 @@ TEST_CASE("a recorder holds what each mask hides from its queries, and nothing w
   const auto expected = [&](const Mask& mask) { return mask.hidden({2, 2, 3, 3}); };
   REQUIRE(recorder.maps().size() == 3);
   CHECK(equal(recorder.maps()[0].hidden, expected(Mask::causal())));
-  CHECK(equal(recorder.maps()[1].hidden,
-              expected(Mask::padding(std::vector<std::int64_t>{3, 1}))));
+  CHECK(equal(recorder.maps()[1].hidden, expected(Mask::padding(std::vector<std::int64_t>{3, 1}))));
   CHECK(!recorder.maps()[2].hidden.defined());
 }
 

@@ -1,5 +1,5 @@
-// Masks, attention on heads, MultiHeadAttention. Biases, grouped heads and the choice of path are in
-// attention_options_test.cpp.
+// Masks, attention on heads, MultiHeadAttention. Biases, grouped heads and the choice of path are
+// in attention_options_test.cpp.
 #include "support/checks.h"
 
 #include <tapehead/core/dry_run.h>

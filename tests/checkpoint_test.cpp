@@ -330,8 +330,9 @@ TEST_CASE("a checkpoint that reads its inputs in another order, or returns anoth
       Tape tape;
       const auto inside = [&](const List& in) { return checkpoint(f, in); };
       const Tensor y = sum(nested ? checkpoint(inside, {x, z}) : checkpoint(f, {x, z}));
-      check_throws(ErrorKind::state, {"checkpoint: ", nested ? "operation 0" : names},
-                   [&] { tape.gradient(y, {x, z}); });
+      check_throws(ErrorKind::state, {"checkpoint: ", nested ? "operation 0" : names}, [&] {
+        tape.gradient(y, {x, z});
+      });
     }
   };
   check_fails([&](const List& in) { return ++calls == 1 ? sub(in[0], in[1]) : sub(in[1], in[0]); },

@@ -63,7 +63,8 @@ TEST_CASE("hvp is the Hessian applied to a direction") {
   CHECK(close(hvp(f, x, v), matmul(jacobian(gradient_of_f, x), v)));
 }
 
-TEST_CASE("derivatives of what does not depend on x, or only linearly, are zeros of the right shape") {
+TEST_CASE(
+    "derivatives of what does not depend on x, or only linearly, are zeros of the right shape") {
   const Tensor x = random_f64({2, 3}), v = random_f64({2, 3});
   const TensorFunction constant = [](const Tensor&) { return ones({4}, DType::f64); };
   CHECK(equal(jacobian(constant, x), zeros({4, 2, 3}, DType::f64)));
@@ -79,8 +80,9 @@ TEST_CASE("derivatives leave x and an enclosing tape alone") {
   const Tensor before = x.detach();
   Tape tape;
   const Tensor y = square(x);
-  CHECK(close(hvp([](const Tensor& t) { return sum(square(t)); }, x.detach(), ones({3}, DType::f64)),
-              full({3}, 2, DType::f64)));
+  CHECK(
+      close(hvp([](const Tensor& t) { return sum(square(t)); }, x.detach(), ones({3}, DType::f64)),
+            full({3}, 2, DType::f64)));
   CHECK(tape.size() == 1);
   CHECK(close(tape.gradient(y, {x}, ones({3}, DType::f64))[x], mul(before, 2)));
 }

@@ -47,14 +47,16 @@ Tensor causal_hidden(std::int64_t queries, std::int64_t keys, std::int64_t offse
 Tensor composed(const Problem& p, double scale, Generator& generator) {
   const std::int64_t group = p.q.size(1) / p.k.size(1);
   const auto shared = [&](const Tensor& x) {
-    const Tensor wide = expand(unsqueeze(x, 2), {x.size(0), x.size(1), group, x.size(2), x.size(3)});
+    const Tensor wide =
+        expand(unsqueeze(x, 2), {x.size(0), x.size(1), group, x.size(2), x.size(3)});
     return reshape(wide, {x.size(0), x.size(1) * group, x.size(2), x.size(3)});
   };
   const Tensor k = shared(p.k), v = shared(p.v);
   Tensor scores = mul(matmul(p.q, transpose(k, -2, -1)), scale);
   if (p.bias.defined()) scores = add(scores, p.bias);
   if (p.causal_offset)
-    scores = masked_fill(scores, causal_hidden(p.q.size(2), k.size(2), *p.causal_offset), -infinity);
+    scores =
+        masked_fill(scores, causal_hidden(p.q.size(2), k.size(2), *p.causal_offset), -infinity);
   if (p.hidden.defined()) scores = masked_fill(scores, p.hidden, -infinity);
   const Tensor weights = softmax(scores, -1, {.empty_row = EmptyRow::zero});
   return matmul(dropout(weights, p.dropout, generator), v);
@@ -83,8 +85,11 @@ void check_equal(Problem p, double tolerance) {
   {
     Tape tape;
     const Tensor y = fused_attention(p.q, p.k, p.v,
-                                     {.scale = scale, .causal_offset = p.causal_offset,
-                                      .hidden = p.hidden, .bias = p.bias, .dropout = p.dropout,
+                                     {.scale = scale,
+                                      .causal_offset = p.causal_offset,
+                                      .hidden = p.hidden,
+                                      .bias = p.bias,
+                                      .dropout = p.dropout,
                                       .generator = &second});
     y_fused = y.detach();
     g_fused = tape.gradient(y, leaves, seed);
@@ -106,7 +111,8 @@ Problem random_problem(std::int64_t heads, std::int64_t key_heads, std::int64_t 
   return p;
 }
 
-// Sums of up to 131 products in another order: a few hundred roundings of f64 (2e-16) or f32 (6e-8).
+// Sums of up to 131 products in another order: a few hundred roundings of f64 (2e-16) or f32
+// (6e-8).
 constexpr double f64_tolerance = 1e-12, f32_tolerance = 2e-5;
 
 // Nobody sees the keys from 70 on: what is in them changes nothing.
@@ -327,7 +333,8 @@ TEST_CASE("a causal offset beyond the keys hides nothing, however large") {
 TEST_CASE("second derivatives of fused attention replay its dropout") {
   const auto attend = [](const std::vector<Tensor>& in) {
     Generator generator(4);
-    return fused_attention(in[0], in[1], in[2], {.causal_offset = 0, .dropout = 0.4, .generator = &generator});
+    return fused_attention(in[0], in[1], in[2],
+                           {.causal_offset = 0, .dropout = 0.4, .generator = &generator});
   };
   Generator random(8);
   std::vector<Tensor> inputs;

@@ -99,7 +99,8 @@ std::vector<double> expected(double alpha, const View& a, const View& b, double 
     const T* column = b.as<const T>() + offset_of(bs, batch, index) + j * bs[leading + 1];
     double sum = 0;
     for (std::int64_t p = 0; p < k; ++p)
-      sum += static_cast<double>(row[p * as[leading + 1]]) * static_cast<double>(column[p * bs[leading]]);
+      sum += static_cast<double>(row[p * as[leading + 1]]) *
+             static_cast<double>(column[p * bs[leading]]);
     element(offset_of(c.view.strides, batch, index), i, j) += alpha * sum;
   }
   return result;
@@ -146,7 +147,8 @@ void check_random_problems(int count, std::int64_t largest, double tolerance) {
     bool right = true;
     for (std::size_t i = 0; i < want.size(); ++i) {
       const double got = static_cast<double>(c.values[i]);
-      right = right && (std::isnan(want[i]) ? std::isnan(got) : std::abs(got - want[i]) <= tolerance);
+      right =
+          right && (std::isnan(want[i]) ? std::isnan(got) : std::abs(got - want[i]) <= tolerance);
     }
     CHECK_MESSAGE(right, "a ", to_string(p.a), " ", to_string(a.view.strides), ", b ",
                   to_string(p.b), " ", to_string(b.view.strides), ", c ", to_string(p.c), " ",
@@ -178,7 +180,9 @@ class AddressSpace {
 
 // Values are at most 1, inner sizes at most 4^3 * 40 with a folded sum: an error of 64 roundings in
 // f64, and of 64 in f32, of a sum that stays below 300.
-TEST_CASE("gemm is the sum of products for any layout, batch, sum over a batch, alpha, beta and threads") {
+TEST_CASE(
+    "gemm is the sum of products for any layout, batch, sum over a batch, alpha, beta and "
+    "threads") {
   check_random_problems<double>(1500, 20, 300 * 64 * 0x1p-53);
   check_random_problems<float>(1500, 20, 300 * 64 * 0x1p-24);
   check_random_problems<double>(30, 70, 300 * 64 * 0x1p-53);
@@ -209,7 +213,8 @@ TEST_CASE("gemm takes steps that do not fit in BLAS's 32 bits") {
     return;
   }
   for (std::int64_t i = 0; i < 3; ++i)
-    for (std::int64_t j = 0; j < 4; ++j) space.data()[i * step + j] = static_cast<float>(i + 10 * j);
+    for (std::int64_t j = 0; j < 4; ++j)
+      space.data()[i * step + j] = static_cast<float>(i + 10 * j);
   std::vector<float> ones(12, 1), y(16, std::numeric_limits<float>::quiet_NaN());
   const View rows{space.data(), DType::f32, {3, 4}, {step, 1}};
   const View columns{space.data(), DType::f32, {4, 3}, {1, step}};
@@ -219,10 +224,14 @@ TEST_CASE("gemm takes steps that do not fit in BLAS's 32 bits") {
   kernels::gemm(1, rows, four_ones, 0, {y.data(), DType::f32, {3, 2}, {2, 1}});
   CHECK(std::vector<float>(y.begin(), y.begin() + 6) == std::vector<float>{60, 60, 64, 64, 68, 68});
   kernels::gemm(1, columns, three_ones, 0, {y.data(), DType::f32, {4, 2}, {2, 1}});
-  CHECK(std::vector<float>(y.begin(), y.begin() + 8) == std::vector<float>{3, 3, 33, 33, 63, 63, 93, 93});
-  kernels::gemm(1, {ones.data(), DType::f32, {2, 3}, {3, 1}}, rows, 0, {y.data(), DType::f32, {2, 4}, {4, 1}});
-  CHECK(std::vector<float>(y.begin(), y.begin() + 8) == std::vector<float>{3, 33, 63, 93, 3, 33, 63, 93});
-  kernels::gemm(1, {ones.data(), DType::f32, {2, 4}, {4, 1}}, columns, 0, {y.data(), DType::f32, {2, 3}, {3, 1}});
+  CHECK(std::vector<float>(y.begin(), y.begin() + 8) ==
+        std::vector<float>{3, 3, 33, 33, 63, 63, 93, 93});
+  kernels::gemm(1, {ones.data(), DType::f32, {2, 3}, {3, 1}}, rows, 0,
+                {y.data(), DType::f32, {2, 4}, {4, 1}});
+  CHECK(std::vector<float>(y.begin(), y.begin() + 8) ==
+        std::vector<float>{3, 33, 63, 93, 3, 33, 63, 93});
+  kernels::gemm(1, {ones.data(), DType::f32, {2, 4}, {4, 1}}, columns, 0,
+                {y.data(), DType::f32, {2, 3}, {3, 1}});
   CHECK(std::vector<float>(y.begin(), y.begin() + 6) == std::vector<float>{60, 64, 68, 60, 64, 68});
 }
 

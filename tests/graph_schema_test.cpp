@@ -24,9 +24,9 @@ namespace tapehead::tests {
 namespace {
 
 bool is_valid(const std::filesystem::path& file) {
-  const std::string command =
-      "/usr/bin/python3 -W ignore -m jsonschema -i '" + file.string() + "' '" TAPEHEAD_SOURCE_DIR
-      "/tools/graph/tapehead-graph-1.schema.json' > /dev/null 2>&1";
+  const std::string command = "/usr/bin/python3 -W ignore -m jsonschema -i '" + file.string() +
+                              "' '" TAPEHEAD_SOURCE_DIR
+                              "/tools/graph/tapehead-graph-1.schema.json' > /dev/null 2>&1";
   return std::system(command.c_str()) == 0;
 }
 
@@ -44,8 +44,8 @@ Graph odd_graph() {
     w.set_name("\xff no UTF-8");
     const nn::KeepInBf16 hooks;
     Tape tape;
-    const Tensor hidden = masked_fill(w, zeros({3}, DType::boolean),
-                                      -std::numeric_limits<double>::infinity());
+    const Tensor hidden =
+        masked_fill(w, zeros({3}, DType::boolean), -std::numeric_limits<double>::infinity());
     const Tensor y = softmax(mul(hidden, std::numeric_limits<double>::quiet_NaN()), -1);
     tape.gradient(y, {w}, ones({2, 3}));
   });

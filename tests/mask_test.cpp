@@ -119,9 +119,8 @@ TEST_CASE("masks of windows, prefixes and documents that cannot be are errors") 
     Mask::documents(zeros({1, 1, 2}, DType::i64));
   });
   const auto unfit = [](const Shape& of_ids, const Shape& scores) {
-    check_throws(ErrorKind::shape, {"Mask::documents", to_string(scores)}, [&] {
-      Mask::documents(zeros(of_ids, DType::i64)).hidden(scores);
-    });
+    check_throws(ErrorKind::shape, {"Mask::documents", to_string(scores)},
+                 [&] { Mask::documents(zeros(of_ids, DType::i64)).hidden(scores); });
   };
   unfit({3}, {3, 4});
   unfit({3}, {4, 3});

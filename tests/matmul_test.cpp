@@ -44,7 +44,7 @@ std::int64_t extra_bytes(F&& run) {
 
 }  // namespace
 
-// ---- matmul --------------------------------------------------------------------------------------
+// ---- matmul -------------------------------------------------------------------------------------
 
 TEST_CASE("BCAST-4 a mean that keeps its dim feeds a matmul") {
   const Tensor t = parameter(ones64({2, 3}));
@@ -169,16 +169,23 @@ TEST_CASE("joined sizes that do not fit in 63 bits are an error that names cat")
 
 TEST_CASE("errors of products name operands, full shapes and the rule, and hint at a transpose") {
   const Tensor a = ones({2, 3});
-  check_throws(ErrorKind::shape, {"matmul", "a f32 (2, 3)", "b f32 (4, 3)", "3 and 4", "transposed"},
-               [&] { matmul(a, ones({4, 3})); });
+  check_throws(ErrorKind::shape,
+               {"matmul", "a f32 (2, 3)", "b f32 (4, 3)", "3 and 4", "transposed"}, [&] {
+                 matmul(a, ones({4, 3}));
+               });
   check_throws(ErrorKind::shape, {"matmul", "(2, 2, 3)", "(3, 3, 3)", "leading dims", "2 and 3"},
-               [&] { matmul(ones({2, 2, 3}), ones({3, 3, 3})); });
+               [&] {
+                 matmul(ones({2, 2, 3}), ones({3, 3, 3}));
+               });
   check_throws(ErrorKind::dtype, {"matmul", "one dtype"}, [&] { matmul(a, ones64({3, 2})); });
-  check_throws(ErrorKind::dtype, {"matmul", "floating"},
-               [&] { matmul(a, ones({3, 2}, DType::i64)); });
+  check_throws(ErrorKind::dtype, {"matmul", "floating"}, [&] {
+    matmul(a, ones({3, 2}, DType::i64));
+  });
   check_throws(ErrorKind::shape, {"bmm", "batch"}, [&] { bmm(ones({2, 2, 3}), ones({1, 3, 2})); });
   check_throws(ErrorKind::shape, {"linear", "x f32 (2, 3)", "weight f32 (3, 4)", "transposed"},
-               [&] { linear(a, ones({3, 4})); });
+               [&] {
+                 linear(a, ones({3, 4}));
+               });
 }
 
 TEST_CASE("the scale of a matmul is an attribute, and its flops count all matrices of the batch") {
@@ -191,7 +198,7 @@ TEST_CASE("the scale of a matmul is an attribute, and its flops count all matric
   CHECK(graph.nodes[0].flops == 2 * 4 * 5 * 2 * 3 * 7);
 }
 
-// ---- what gradients cost -------------------------------------------------------------------------
+// ---- what gradients cost ------------------------------------------------------------------------
 
 TEST_CASE("a weight used twice has one gradient buffer: the second product is added into it") {
   const Tensor w = parameter(ones64({64, 64}));
@@ -207,7 +214,8 @@ TEST_CASE("a weight used twice has one gradient buffer: the second product is ad
   }
 }
 
-TEST_CASE("the gradient of a shared weight is one product, without a product for each of the batch") {
+TEST_CASE(
+    "the gradient of a shared weight is one product, without a product for each of the batch") {
   const Tensor w = parameter(ones64({32, 32}));
   Tape tape;
   const Tensor y = matmul(ones64({20, 2, 32}), w);
@@ -230,7 +238,7 @@ TEST_CASE("gradients of split heads merge back without a copy") {
   CHECK(equal(dx, ones64({2, 16, 32})));
 }
 
-// ---- einsum --------------------------------------------------------------------------------------
+// ---- einsum -------------------------------------------------------------------------------------
 
 TEST_CASE("EINS-1 diagonals and traces") {
   const Tensor a = parameter(f64({1, 2, 3, 4}, {2, 2}));
@@ -290,16 +298,18 @@ TEST_CASE("a contraction of strided heads is two views and one matmul") {
 
 TEST_CASE("malformed equations are value errors, sizes that do not fit shape errors") {
   const Tensor a = ones64({2, 3});
-  for (const char* equation : {"ij->ik", "ij->ii", "i1->i", "i.j->ij", "i..j", "...i...->i", "ij->i,j",
-                               "ij->i->j", "ij-", "ij>i", "ij,jk->ik", "->ij"})
+  for (const char* equation : {"ij->ik", "ij->ii", "i1->i", "i.j->ij", "i..j", "...i...->i",
+                               "ij->i,j", "ij->i->j", "ij-", "ij>i", "ij,jk->ik", "->ij"})
     check_throws(ErrorKind::value, {"einsum", equation}, [&] { einsum(equation, {a}); });
   check_throws(ErrorKind::value, {"einsum"}, [&] { einsum("", {}); });
   check_throws(ErrorKind::shape, {"einsum", "(2, 3)"}, [&] { einsum("i->i", {a}); });
   check_throws(ErrorKind::shape, {"einsum", "(2, 3)"}, [&] { einsum("ijk...->i", {a}); });
   check_throws(ErrorKind::shape, {"einsum", "index i"}, [&] { einsum("ii->i", {a}); });
-  check_throws(ErrorKind::shape, {"einsum", "repeated index i"},
-               [&] { einsum("ii->i", {ones64({1, 3})}); });
-  check_throws(ErrorKind::shape, {"einsum", "ellipsis"},
-               [&] { einsum("...i,...i", {a, ones64({4, 3})}); });
+  check_throws(ErrorKind::shape, {"einsum", "repeated index i"}, [&] {
+    einsum("ii->i", {ones64({1, 3})});
+  });
+  check_throws(ErrorKind::shape, {"einsum", "ellipsis"}, [&] {
+    einsum("...i,...i", {a, ones64({4, 3})});
+  });
   check_throws(ErrorKind::dtype, {"einsum", "t1"}, [&] { einsum("ij,ij", {a, ones({2, 3})}); });
 }

@@ -7,8 +7,8 @@
 namespace tapehead::tests {
 
 Rows binary_rows() {
-  // A row in as few lines as it needs. pow's gradient of a broadcast exponent is a sum in which terms
-  // cancel, which costs f32 a few more roundings.
+  // A row in as few lines as it needs. pow's gradient of a broadcast exponent is a sum in which
+  // terms cancel, which costs f32 a few more roundings.
   // clang-format off
   return {
       broadcast("add", add, ""),

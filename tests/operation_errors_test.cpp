@@ -259,7 +259,8 @@ TEST_CASE("every kind of error has a name") {
       {ErrorKind::value, "value"},
       {ErrorKind::state, "state"},
       {ErrorKind::io, "io"},
-      {ErrorKind::out_of_memory, "out_of_memory"}, {ErrorKind::nan, "nan"}};
+      {ErrorKind::out_of_memory, "out_of_memory"},
+      {ErrorKind::nan, "nan"}};
   for (const auto& [kind, name] : names) CHECK(to_string(kind) == name);
 }
 

@@ -160,7 +160,8 @@ TEST_CASE(
 }
 
 TEST_CASE("ATTN-9: heads that do not divide are errors where they are given, not a smaller model") {
-  check_throws(ErrorKind::value, {"10", "4"}, [] { TransformerEncoderLayer({.d_model = 10, .nhead = 4}); });
+  check_throws(ErrorKind::value, {"10", "4"},
+               [] { TransformerEncoderLayer({.d_model = 10, .nhead = 4}); });
   check_throws(ErrorKind::value, {"10", "4"}, [] {
     nn::Gpt({.vocab_size = 3, .context = 2, .layers = 1, .heads = 4, .dim = 10});
   });

@@ -278,7 +278,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "SIZE-2: memory that does not exist is an error that names shape and bytes, and nothing leaks") {
+    "SIZE-2: memory that does not exist is an error that names shape and bytes, and nothing "
+    "leaks") {
   const std::int64_t live = memory_stats().live;
   const Tensor one = ones({1});
   const auto refuses = [](const char* shape, const std::function<void()>& call) {

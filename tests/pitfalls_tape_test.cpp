@@ -208,7 +208,8 @@ TEST_CASE("MEM-1 memory is flat in a training loop, with and without a backward 
   };
   for (const bool backward : {true, false}) {
     steps(100, backward);
-    const std::int64_t live = memory_stats().live, kept = memory_stats().reserved, rss = tests::resident_bytes();
+    const std::int64_t live = memory_stats().live, kept = memory_stats().reserved,
+                       rss = tests::resident_bytes();
     steps(1900, backward);
     CHECK(memory_stats().live == live);
     CHECK(memory_stats().reserved == kept);

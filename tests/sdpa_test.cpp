@@ -72,8 +72,8 @@ TEST_CASE("the formula that PyTorch documents, with gradients of both orders") {
   const auto f = [](const std::vector<Tensor>& in) {
     return scaled_dot_product_attention(in[0], in[1], in[2], in[3], {.scale = 0.3});
   };
-  const std::vector<Tensor> inputs = {noise({2, 3, 2}, 1), noise({2, 4, 2}, 2),
-                                      noise({2, 4, 3}, 3), noise({3, 4}, 4)};
+  const std::vector<Tensor> inputs = {noise({2, 3, 2}, 1), noise({2, 4, 2}, 2), noise({2, 4, 3}, 3),
+                                      noise({3, 4}, 4)};
   const Tensor product = matmul(inputs[0], transpose(inputs[1], -2, -1));
   const Tensor weights = softmax(product * 0.3 + inputs[3], -1);
   CHECK(allclose(f(inputs), matmul(weights, inputs[2]), 1e-14, 1e-14));
@@ -96,17 +96,15 @@ TEST_CASE("a mask broadcasts from the right, as in PyTorch: three dims are heads
   const Tensor by_head = boolean({{{1, 0, 1, 1}}, {{1, 1, 0, 1}}, {{0, 1, 1, 1}}});
   const Tensor expected = scaled_dot_product_attention(q, k, k, unsqueeze(by_head, 0));
   CHECK(equal(scaled_dot_product_attention(q, k, k, by_head), expected));
-  CHECK(equal(select(expected, 1, 2),
-              attention(select(q, 1, 2), select(k, 1, 2), select(k, 1, 2),
-                        {.mask = Mask::keep(boolean({0, 1, 1, 1}))})));
+  CHECK(equal(select(expected, 1, 2), attention(select(q, 1, 2), select(k, 1, 2), select(k, 1, 2),
+                                                {.mask = Mask::keep(boolean({0, 1, 1, 1}))})));
 }
 
 TEST_CASE("MASK-1 a query that sees no key gives 0 and no gradient, whatever hides its keys") {
   const Tensor q = parameter(noise({2, 3}, 1)), k = parameter(noise({2, 3}, 2));
   const Tensor v = parameter(noise({2, 2}, 3)), upstream = f64({{0, 0}, {5, -7}});
   for (const AttentionPath path : both_paths)
-    for (const Tensor& mask : {boolean({{1, 1}, {0, 0}}),
-                               f64({{0, 0}, {-infinity, -infinity}})}) {
+    for (const Tensor& mask : {boolean({{1, 1}, {0, 0}}), f64({{0, 0}, {-infinity, -infinity}})}) {
       Tape tape;
       const Tensor y = scaled_dot_product_attention(q, k, v, mask, {.path = path});
       CHECK(select(y, 0, 1).to_vector() == Values{0, 0});
@@ -122,8 +120,9 @@ TEST_CASE("ATTN-6 heads are grouped with enable_gqa, and only then") {
   const Tensor q = zeros({4, 1, 1}, DType::f64), k = zeros({2, 1, 1}, DType::f64);
   const Tensor v = f64({{{10}}, {{20}}});
   for (const AttentionPath path : both_paths) {
-    CHECK(scaled_dot_product_attention(q, k, v, {}, {.enable_gqa = true, .path = path})
-              .to_vector() == Values{10, 10, 20, 20});
+    CHECK(
+        scaled_dot_product_attention(q, k, v, {}, {.enable_gqa = true, .path = path}).to_vector() ==
+        Values{10, 10, 20, 20});
     check_throws(ErrorKind::shape, {"q f64 (4, 1, 1)", "k f64 (2, 1, 1)", "enable_gqa"},
                  [&] { scaled_dot_product_attention(q, k, v, {}, {.path = path}); });
   }

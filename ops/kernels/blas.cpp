@@ -13,7 +13,7 @@ extern "C" __attribute__((weak)) void openblas_set_num_threads(int count);
 namespace tapehead::kernels {
 namespace {
 
-// ---- one matrix as BLAS sees it ------------------------------------------------------------------
+// ---- one matrix as BLAS sees it -----------------------------------------------------------------
 
 struct BlasLayout {
   bool transposed;                 // column-major, which row-major BLAS calls transposed
@@ -31,7 +31,7 @@ std::optional<BlasLayout> blas_layout(std::int64_t rows, std::int64_t columns,
   return std::nullopt;
 }
 
-// ---- BLAS by element type ------------------------------------------------------------------------
+// ---- BLAS by element type -----------------------------------------------------------------------
 
 CBLAS_TRANSPOSE flag(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
@@ -58,7 +58,7 @@ double blas_dot(int n, const double* x, int dx, const double* y, int dy) {
   return cblas_ddot(n, x, dx, y, dy);
 }
 
-// ---- one product on one thread -------------------------------------------------------------------
+// ---- one product on one thread ------------------------------------------------------------------
 
 // The step of a vector: BLAS rejects 0, which a vector of one element may have.
 int vector_step(std::int64_t size, std::int64_t step) {
@@ -80,8 +80,8 @@ void multiply_vector(const Product<T>& p) {
   const BlasLayout a = *blas_layout(p.m, p.k, p.a.row_step, p.a.column_step);
   const auto m = static_cast<int>(p.m), k = static_cast<int>(p.k);
   blas_gemv(a.transposed, a.transposed ? k : m, a.transposed ? m : k, p.alpha, p.a.data,
-            static_cast<int>(a.leading_dimension), p.b.data, vector_step(p.k, p.b.row_step),
-            p.beta, p.c.data, vector_step(p.m, p.c.row_step));
+            static_cast<int>(a.leading_dimension), p.b.data, vector_step(p.k, p.b.row_step), p.beta,
+            p.c.data, vector_step(p.m, p.c.row_step));
 }
 
 template <class T>
@@ -165,9 +165,9 @@ void gemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t 
                T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c,
                std::int64_t ldc) {
   make_blas_serial();
-  blas_gemm(transpose_a, transpose_b, static_cast<int>(m), static_cast<int>(n),
-            static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta,
-            c, static_cast<int>(ldc));
+  blas_gemm(transpose_a, transpose_b, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k),
+            alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
+            static_cast<int>(ldc));
 }
 
 template void multiply(const Product<float>&);
@@ -176,8 +176,7 @@ template void scale(const Product<float>&);
 template void scale(const Product<double>&);
 template void gemm_tile(bool, bool, std::int64_t, std::int64_t, std::int64_t, float, const float*,
                         std::int64_t, const float*, std::int64_t, float, float*, std::int64_t);
-template void gemm_tile(bool, bool, std::int64_t, std::int64_t, std::int64_t, double,
-                        const double*, std::int64_t, const double*, std::int64_t, double, double*,
-                        std::int64_t);
+template void gemm_tile(bool, bool, std::int64_t, std::int64_t, std::int64_t, double, const double*,
+                        std::int64_t, const double*, std::int64_t, double, double*, std::int64_t);
 
 }  // namespace tapehead::kernels

@@ -1,10 +1,10 @@
 // BLAS, as the kernels see it: products of single matrices on the calling thread.
 //
 // BLAS runs on one thread and the kernels split the work, which is faster than BLAS's own split and
-// does not fight with it. To that end OpenBLAS's thread count, a setting of the process, is put to 1
-// at the first product, unless the environment variable TAPEHEAD_KEEP_BLAS_THREADS is set. OpenBLAS
-// built with OpenMP keeps that count for each thread, and forgets it when the program calls
-// omp_set_num_threads(). Any other CBLAS works too, and is left as it is.
+// does not fight with it. To that end OpenBLAS's thread count, a setting of the process, is put to
+// 1 at the first product, unless the environment variable TAPEHEAD_KEEP_BLAS_THREADS is set.
+// OpenBLAS built with OpenMP keeps that count for each thread, and forgets it when the program
+// calls omp_set_num_threads(). Any other CBLAS works too, and is left as it is.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct Matrix {
   }
 };
 
-/// Whether BLAS can take a matrix where it lies: one of the two steps is 1, and the other steps over
-/// at least a whole row (or column). Dims of size 1 fit with any step.
+/// Whether BLAS can take a matrix where it lies: one of the two steps is 1, and the other steps
+/// over at least a whole row (or column). Dims of size 1 fit with any step.
 bool fits_blas(std::int64_t rows, std::int64_t columns, std::int64_t row_step,
                std::int64_t column_step);
 
@@ -51,8 +51,8 @@ struct Product {
   }
 };
 
-/// Computes the product; m, n, k > 0, and it fits BLAS. With beta = 0 c is not read. Sizes and steps
-/// may pass 32 bits, in which BLAS counts.
+/// Computes the product; m, n, k > 0, and it fits BLAS. With beta = 0 c is not read. Sizes and
+/// steps may pass 32 bits, in which BLAS counts.
 template <class T>
 void multiply(const Product<T>& product);
 

@@ -49,7 +49,7 @@ Grid<T> grid(const View* x, std::int64_t batch, std::int64_t head) {
           x->strides[3]};
 }
 
-// ---- rows of one tile, compiled for each instruction set -----------------------------------------
+// ---- rows of one tile, compiled for each instruction set ----------------------------------------
 
 template <class T>
 TAPEHEAD_MULTIVERSION T row_max(const T* x, std::int64_t count) {
@@ -92,8 +92,8 @@ TAPEHEAD_MULTIVERSION T dot_row(const T* a, const T* b, std::int64_t count) {
   return sum;
 }
 
-// dS = A (dA - D) in place of dA. Of a query that sees one key, D is dA, but for its rounding: there
-// dS must be 0.
+// dS = A (dA - D) in place of dA. Of a query that sees one key, D is dA, but for its rounding:
+// there dS must be 0.
 template <class T>
 TAPEHEAD_MULTIVERSION void score_gradient_row(const T* a, T* da, std::int64_t count, T d,
                                               bool sees_one) {
@@ -122,7 +122,7 @@ bool all_finite(Rows<const T> x, std::int64_t rows, std::int64_t columns) {
 // Which pairs of a tile are hidden, laid out as its scores.
 using HiddenPairs = std::array<bool, tile * tile>;
 
-// ---- one head ------------------------------------------------------------------------------------
+// ---- one head -----------------------------------------------------------------------------------
 
 template <class T>
 class Head {
@@ -268,7 +268,7 @@ void add_product(const Weights<T>& w, std::int64_t rows, std::int64_t inner, Row
   }
 }
 
-// ---- forward -------------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
 // Rescales what has been summed for a row of the tile to a new maximum, and adds the new weights.
 template <class T>
@@ -294,8 +294,7 @@ void forward_rows(const Head<T>& head, std::int64_t i0, std::int64_t rows, Rows<
   HiddenPairs hidden;
   std::fill_n(maximum, rows, -infinity<T>);
   std::fill_n(sum, rows, T(0));
-  for (std::int64_t i = 0; i < rows; ++i)
-    std::fill(y.row(i), y.row(i) + head.value_features, T(0));
+  for (std::int64_t i = 0; i < rows; ++i) std::fill(y.row(i), y.row(i) + head.value_features, T(0));
   const std::int64_t end = head.visible_end(i0 + rows);
   for (std::int64_t j0 = 0; j0 < end; j0 += tile) {
     const std::int64_t columns = std::min(tile, end - j0);
@@ -354,7 +353,7 @@ void forward(const View& q, const View& k, const View& v, const AttentionTerms& 
   });
 }
 
-// ---- backward ------------------------------------------------------------------------------------
+// ---- backward -----------------------------------------------------------------------------------
 
 template <class T>
 struct HeadGradients {
@@ -371,6 +370,16 @@ void clear(const bool* hidden, std::int64_t rows, std::int64_t columns, T* s) {
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j)
       if (hidden[i * tile + j]) s[i * tile + j] = T(0);
+}
+
+// Of rows i0 on, what the tiles did not write: queries see no key from `end` on.
+template <class T>
+void no_gradient_from(std::int64_t end, const Head<T>& head, const HeadGradients<T>& out,
+                      std::int64_t i0, std::int64_t rows) {
+  for (std::int64_t i = i0; i < i0 + rows; ++i) {
+    if (end == 0) std::fill_n(out.dq.row(i), head.features, T(0));
+    if (out.dbias) std::fill_n(out.dbias + i * head.keys + end, head.keys - end, T(0));
+  }
 }
 
 template <class T>
@@ -415,7 +424,8 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
     }
     // Rows of dk and dv up to end_before hold the parts of earlier queries; those from there on are
     // written for the first time (by the first head of a group).
-    const std::int64_t old = out.adds_to_k ? columns : std::clamp<std::int64_t>(end_before - j0, 0, columns);
+    const std::int64_t old =
+        out.adds_to_k ? columns : std::clamp<std::int64_t>(end_before - j0, 0, columns);
     const auto add_to_keys = [&](std::int64_t first, std::int64_t count, T beta) {
       if (count == 0) return;
       const bool* const pairs = left_out ? left_out + first : nullptr;
@@ -432,11 +442,7 @@ void backward_rows(const Head<T>& head, const HeadGradients<T>& out, double scal
       for (std::int64_t i = 0; i < rows; ++i)
         std::copy_n(da.data() + i * tile, columns, out.dbias + (i0 + i) * head.keys + j0);
   }
-  for (std::int64_t i = 0; i < rows; ++i) {
-    if (end == 0) std::fill(out.dq.row(i0 + i), out.dq.row(i0 + i) + head.features, T(0));
-    if (out.dbias)
-      std::fill(out.dbias + (i0 + i) * head.keys + end, out.dbias + (i0 + i + 1) * head.keys, T(0));
-  }
+  no_gradient_from(end, head, out, i0, rows);
 }
 
 template <class T>
@@ -449,7 +455,8 @@ void backward(const View& q, const View& k, const View& v, const AttentionTerms&
   parallel_for(q.shape[0] * key_heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t batch = item / key_heads, key_head = item % key_heads;
-      const Rows<T> dk_rows = matrix<T>(dk, batch, key_head), dv_rows = matrix<T>(dv, batch, key_head);
+      const Rows<T> dk_rows = matrix<T>(dk, batch, key_head),
+                    dv_rows = matrix<T>(dv, batch, key_head);
       for (std::int64_t g = 0; g < group; ++g) {
         const std::int64_t h = key_head * group + g, index = batch * heads + h;
         const Head<T> head(q, k, v, terms, batch, h);

@@ -16,8 +16,8 @@
 
 namespace tapehead::kernels {
 
-/// Dropout of the weights: those whose word is above last_dropped are multiplied by scale, the others
-/// become 0, as kernels::dropout does with a row-major (B, H, L, S) tensor.
+/// Dropout of the weights: those whose word is above last_dropped are multiplied by scale, the
+/// others become 0, as kernels::dropout does with a row-major (B, H, L, S) tensor.
 struct AttentionDropout {
   RandomState random;
   std::uint32_t last_dropped = 0;

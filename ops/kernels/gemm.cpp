@@ -12,8 +12,8 @@ namespace {
 constexpr std::int64_t block_rows = 16;
 // Multiply-adds below which another thread does not pay: products of matrices, and of a matrix and
 // a vector, which wait for memory instead.
-constexpr std::int64_t matrix_grain = 128 * 1024;
-constexpr std::int64_t vector_grain = 32 * 1024;
+constexpr std::int64_t matrix_grain = std::int64_t{128} << 10;
+constexpr std::int64_t vector_grain = std::int64_t{32} << 10;
 
 // A product for each index of `each`, whose strides move a, b and c; and for each of them the sum
 // over the indices of `summed`, whose strides move a and b.
@@ -48,11 +48,14 @@ Batch<T> batch_of(double alpha, const View& a, const View& b, double beta, const
       each_strides[2].push_back(c.strides[i]);
     }
   }
-  return {{c.shape[leading], c.shape.back(), a.shape.back(),
+  return {{c.shape[leading],
+           c.shape.back(),
+           a.shape.back(),
            {a.as<const T>(), rows_of(a), columns_of(a)},
            {b.as<const T>(), rows_of(b), columns_of(b)},
            {c.as<T>(), rows_of(c), columns_of(c)},
-           static_cast<T>(alpha), static_cast<T>(beta)},
+           static_cast<T>(alpha),
+           static_cast<T>(beta)},
           merge_dims<3>(each, {&each_strides[0], &each_strides[1], &each_strides[2]}),
           merge_dims<2>(summed, {&summed_strides[0], &summed_strides[1]})};
 }
@@ -179,7 +182,7 @@ template <class T>
 bool should_split_columns(const Batch<T>& batch) {
   const Product<T>& p = batch.product;
   const std::int64_t row_blocks = numel(batch.each.shape) * ((p.m + block_rows - 1) / block_rows);
-  return p.n > p.m && row_blocks < 4 * num_threads();
+  return p.n > p.m && row_blocks < std::int64_t{4} * num_threads();
 }
 
 template <class T>

@@ -5,7 +5,7 @@
 namespace tapehead::kernels {
 namespace {
 
-constexpr std::int64_t grain = 4096;  // elements, with an exponential for each
+constexpr std::int64_t grain = 4096;    // elements, with an exponential for each
 constexpr std::int64_t short_row = 16;  // up to here a sum of exact products costs no time
 
 // ---- along rows: `rows` rows of n adjacent elements

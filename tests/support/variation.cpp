@@ -25,10 +25,10 @@ std::vector<double> apart_values(std::size_t count, std::uint64_t stream) {
     return random_bits(stream, a) < random_bits(stream, b);
   });
   std::vector<double> values(count);
-  const auto middle = static_cast<double>(count / 2);
+  const std::size_t middle = count / 2;
   for (std::size_t i = 0; i < count; ++i)
-    values[order[i]] =
-        0.2 * (static_cast<double>(i) - middle) + 0.04 + 0.03 * static_cast<double>(stream % 4);
+    values[order[i]] = 0.2 * (static_cast<double>(i) - static_cast<double>(middle)) + 0.04 +
+                       0.03 * static_cast<double>(stream % 4);
   return values;
 }
 

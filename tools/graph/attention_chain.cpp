@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 namespace tapehead::graph {
 namespace {
@@ -107,8 +106,7 @@ std::vector<AttentionChain> find_chains(const Graph& graph, const Keepers& keepe
   for (const Region& region : regions)
     for (std::int64_t n = region.first; n <= region.last; ++n)
       if (graph.nodes[at(n)].operation == "softmax" && !graph.nodes[at(n)].inputs.empty())
-        if (std::optional<AttentionChain> chain = finder.around(n))
-          chains.push_back(std::move(*chain));
+        if (std::optional<AttentionChain> chain = finder.around(n)) chains.push_back(*chain);
   return chains;
 }
 

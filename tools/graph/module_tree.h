@@ -12,8 +12,8 @@ namespace tapehead::graph {
 
 /// One module with everything below it.
 struct ModuleSums {
-  std::string name;          ///< the last part of its path, "0-3" for modules folded together
-  std::int64_t repeats = 1;  ///< how many neighbours this entry stands for; sums are over all
+  std::string name;              ///< the last part of its path, "0-3" for modules folded together
+  std::int64_t repeats = 1;      ///< how many neighbours this entry stands for; sums are over all
   std::int64_t operations = 0;   ///< that were recorded
   std::int64_t activations = 0;  ///< bytes of saved storages that are no parameters or inputs
   std::int64_t others = 0;       ///< bytes of saved parameters and inputs

@@ -17,7 +17,7 @@ class Polynomial {
   struct Term {
     std::int64_t numerator = 0;    ///< of the coefficient
     std::int64_t denominator = 1;  ///< of the coefficient
-    std::vector<int> exponents;  ///< one for each name
+    std::vector<int> exponents;    ///< one for each name
     bool operator==(const Term&) const = default;
   };
 

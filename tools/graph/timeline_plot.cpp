@@ -4,6 +4,7 @@
 #include <tapehead/graph/timeline.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -71,7 +72,8 @@ class Plot {
     const auto add = [&](std::int64_t bytes, char letter) {
       sum += static_cast<double>(bytes);
       const double end = sum / static_cast<double>(std::max<std::int64_t>(line_.peak, 1));
-      const auto columns = static_cast<std::size_t>(end * static_cast<double>(bar_columns) + 0.5);
+      const auto columns =
+          static_cast<std::size_t>(std::lround(end * static_cast<double>(bar_columns)));
       if (columns > bar.size()) bar.resize(columns, letter);
     };
     add(line_.unwatched, unwatched_letter);

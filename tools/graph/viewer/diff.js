@@ -108,4 +108,3 @@ export function diff(a, b) {
   return { nodes: compare(nodesOf(a, inA), nodesOf(b, inB)),
     slots: compare(slotsOf(a, inA), slotsOf(b, inB)) };
 }
-

@@ -1,4 +1,4 @@
-// The sizes whose product are the flops of an operation, as flops() of each operation computes them.
+// The sizes whose product are the flops of an operation, as flops() of each operation has them.
 
 const shapes = (graph, ids) => ids.map((id) => graph.values[id].shape);
 

@@ -1,0 +1,7 @@
+#include <tapehead/core/version.h>
+
+namespace tapehead {
+
+int version() { return TAPEHEAD_VERSION; }
+
+}  // namespace tapehead
