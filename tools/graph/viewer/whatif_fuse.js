@@ -191,7 +191,8 @@ function moveMaking(was, mask, to, script, staying) {
 }
 
 // Triangles that only the kernel would read are not made. Another lives for the operations that
-// stay, and one that a checkpoint may read when it runs again stays as it is. Returned are the storages of such, and of what makes them.
+// stay, and one that a checkpoint may read when it runs again stays as it is. Returned are the
+// storages of such, and of what makes them.
 function leaveOutTriangles(was, gone, script) {
   const users = findUsers(was, gone), staying = new Set();
   const isMadeAgain = was.nodes.some(({ operation, recomputed }) =>
