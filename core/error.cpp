@@ -1,6 +1,9 @@
 #include <tapehead/core/error.h>
 #include <tapehead/core/scope.h>
 
+#include <array>
+#include <charconv>
+
 namespace tapehead {
 
 std::string_view to_string(ErrorKind kind) {
@@ -31,5 +34,11 @@ std::string compose(std::string_view operation, std::string_view message) {
 
 Error::Error(ErrorKind kind, std::string_view operation, std::string_view message)
     : std::runtime_error(compose(operation, message)), kind_(kind) {}
+
+std::string format_number(double value) {
+  std::array<char, 32> text;  // the longest, -2.2250738585072014e-308, has 24 characters
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
+  return std::string(text.data(), end.ptr);
+}
 
 }  // namespace tapehead

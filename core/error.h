@@ -49,4 +49,8 @@ using IoError = ErrorOf<ErrorKind::io>;
 using OutOfMemoryError = ErrorOf<ErrorKind::out_of_memory>;
 // NanError, of kind nan, is thrown by a NanGuard (nan_guard.h) and carries its report.
 
+/// A number as messages and summaries show it: the shortest decimal that reads back as `value`, in
+/// any locale.
+std::string format_number(double value);
+
 }  // namespace tapehead

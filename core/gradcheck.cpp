@@ -23,10 +23,10 @@ bool same_bits(const Values& a, const Values& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
-void check_inputs(const std::vector<Tensor>& inputs) {
-  if (inputs.empty()) throw ValueError("gradcheck", "there are no inputs");
+void check_inputs(const char* check, const std::vector<Tensor>& inputs) {
+  if (inputs.empty()) throw ValueError(check, "there are no inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    check_dtype("gradcheck", "input " + std::to_string(i), inputs[i], DType::f64);
+    check_dtype(check, "input " + std::to_string(i), inputs[i], DType::f64);
 }
 
 class Check {
@@ -216,13 +216,13 @@ CheckedFunction gradient_function(const CheckedFunction& f, std::size_t inputs) 
 
 GradcheckReport gradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options) {
-  check_inputs(inputs);
+  check_inputs("gradcheck", inputs);
   return Check(f, inputs, inputs.size(), options).run();
 }
 
 GradcheckReport gradgradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options) {
-  check_inputs(inputs);
+  check_inputs("gradgradcheck", inputs);
   const Results results = Subject(f, inputs).base();
   std::vector<Tensor> arguments = inputs;
   const Values upstream = random_weights(results.values.size(), options.seed, 1u << 16);
@@ -236,7 +236,10 @@ GradcheckReport gradgradcheck(const CheckedFunction& f, const std::vector<Tensor
   }
   GradcheckOptions second = options;
   second.allow_unused = true;  // the gradient of a linear function depends on the upstream alone
-  return Check(gradient_function(f, inputs.size()), arguments, inputs.size(), second).run();
+  GradcheckReport report =
+      Check(gradient_function(f, inputs.size()), arguments, inputs.size(), second).run();
+  report.check = "gradgradcheck";
+  return report;
 }
 
 }  // namespace detail

@@ -79,6 +79,7 @@ struct JacobianExcerpt {
 
 struct GradcheckReport {
   bool ok = true;
+  std::string check = "gradcheck";  ///< or "gradgradcheck"
   /// The element with the largest error relative to its tolerance, also when all is well.
   std::size_t input = 0;
   std::string input_name;  ///< "input 0", or "upstream 0" in gradgradcheck
@@ -89,7 +90,8 @@ struct GradcheckReport {
   JacobianExcerpt jacobian;
 };
 
-/// "ok" with the largest error, or the worst element, the diagnosis and the Jacobian around it.
+/// "ok" with the largest error, or the worst element, the diagnosis and the Jacobian around it, a
+/// line each.
 std::string to_string(const GradcheckReport& report);
 
 namespace detail {

@@ -18,22 +18,20 @@ void print_matrix(std::ostream& out, std::string_view title, const JacobianExcer
                   const std::vector<std::vector<double>>& entries) {
   const auto row_width = static_cast<int>(width_of(excerpt.rows));
   const auto width = static_cast<int>(width_of(excerpt.columns));
-  out << "  " << title << '\n' << "    " << std::string(static_cast<std::size_t>(row_width), ' ');
+  out << "\n  " << title << "\n    " << std::string(static_cast<std::size_t>(row_width), ' ');
   for (const Dims& column : excerpt.columns) out << "  " << std::setw(width) << to_string(column);
-  out << '\n';
   for (std::size_t r = 0; r < entries.size(); ++r) {
-    out << "    " << std::setw(row_width) << to_string(excerpt.rows[r]);
+    out << "\n    " << std::setw(row_width) << to_string(excerpt.rows[r]);
     for (const double entry : entries[r])
       out << "  " << std::setw(width) << std::setprecision(4) << entry;
-    out << '\n';
   }
 }
 
 void print_jacobian(std::ostream& out, const GradcheckReport& report) {
   const JacobianExcerpt& excerpt = report.jacobian;
   if (excerpt.rows.empty()) return;
-  out << "Jacobian around it, elements of result " << excerpt.output << " down, of "
-      << report.input_name << " across\n";
+  out << "\nJacobian around it, elements of result " << excerpt.output << " down, of "
+      << report.input_name << " across";
   print_matrix(out, "from the tape:", excerpt, excerpt.analytic);
   print_matrix(out, "from differences:", excerpt, excerpt.numeric);
 }
@@ -42,15 +40,14 @@ void print_jacobian(std::ostream& out, const GradcheckReport& report) {
 
 std::string to_string(const GradcheckReport& report) {
   std::ostringstream out;
-  out << "gradcheck: " << (report.ok ? "ok" : "FAILED");
+  out << report.check << ": " << (report.ok ? "ok" : "FAILED");
   if (report.tolerance > 0)
     out << ": " << (report.ok ? "largest error at " : "") << report.input_name << ' '
         << to_string(report.element) << ": the tape gives " << std::setprecision(12)
         << report.analytic << ", differences give " << report.numeric << " (tolerance "
         << std::setprecision(3) << report.tolerance << ")";
-  out << '\n';
   if (report.diagnosis != Diagnosis::none)
-    out << "diagnosis: " << to_string(report.diagnosis) << ": " << report.explanation << '\n';
+    out << "\ndiagnosis: " << to_string(report.diagnosis) << ": " << report.explanation;
   print_jacobian(out, report);
   return out.str();
 }

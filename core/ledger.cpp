@@ -156,6 +156,7 @@ class Merger {
 }  // namespace
 
 Graph Ledger::graph() const {
+  if (!is_on_own_thread()) throw StateError("Ledger", "this ledger belongs to another thread");
   if (lost_something_)
     throw OutOfMemoryError("Ledger", "an event was lost because memory was short");
   Graph all = graph_;

@@ -34,7 +34,8 @@ class Ledger : public ThreadScope<Ledger> {
  public:
   Ledger();
 
-  /// Everything seen so far. OutOfMemoryError when an event was lost for want of memory.
+  /// Everything seen so far. OutOfMemoryError when an event was lost for want of memory; StateError
+  /// on another thread than the ledger's.
   Graph graph() const;
 
   /// Whether a ledger watches this thread.

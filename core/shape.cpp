@@ -59,19 +59,24 @@ Dims unravel(std::size_t flat, const Shape& shape) {
   return index;
 }
 
-void check_shape(std::string_view operation, const Shape& shape, std::size_t element_size) {
+bool bytes_fit(const Shape& shape, std::size_t element_size) {
   // Zero sizes are counted as one: a shape whose other sizes overflow would break stride
   // arithmetic even though it holds nothing.
   std::int64_t bytes = static_cast<std::int64_t>(element_size);
   for (const std::int64_t size : shape) {
-    if (size < 0)
-      throw ValueError(operation, "shape " + to_string(shape) + ": a size is negative");
     const std::int64_t factor = std::max<std::int64_t>(size, 1);
-    if (bytes > std::numeric_limits<std::int64_t>::max() / factor)
-      throw ShapeError(operation,
-                       "shape " + to_string(shape) + ": its size in bytes does not fit in 63 bits");
+    if (bytes > std::numeric_limits<std::int64_t>::max() / factor) return false;
     bytes *= factor;
   }
+  return true;
+}
+
+void check_shape(std::string_view operation, const Shape& shape, std::size_t element_size) {
+  for (const std::int64_t size : shape)
+    if (size < 0) throw ValueError(operation, "shape " + to_string(shape) + ": a size is negative");
+  if (!bytes_fit(shape, element_size))
+    throw ShapeError(operation,
+                     "shape " + to_string(shape) + ": its size in bytes does not fit in 63 bits");
 }
 
 Strides contiguous_strides(const Shape& shape) {

@@ -77,8 +77,10 @@ inline std::int64_t numel(const Shape& shape) {
   return count;
 }
 
-/// Throws unless `shape` can exist: no negative size (ValueError), and a count of elements times
-/// `element_size` bytes below 2^63, zero sizes included (ShapeError).
+/// Whether the sizes, zeros counted as one, times `element_size` bytes stay below 2^63.
+bool bytes_fit(const Shape& shape, std::size_t element_size);
+
+/// Throws unless `shape` can exist: no negative size (ValueError), and bytes_fit (ShapeError).
 void check_shape(std::string_view operation, const Shape& shape, std::size_t element_size);
 
 /// Strides of the row-major layout of `shape`. A dim of size 0 counts as 1, as everywhere.

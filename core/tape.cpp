@@ -58,7 +58,8 @@ Tape::Tape()
 Tape::Tape(SaveNothing) : Tape() { saves_nothing_ = true; }
 
 Tape::~Tape() {
-  if (&recording_state != thread_) detail::destroyed_on_wrong_thread("a Tape");
+  if (&recording_state != thread_) detail::cannot_destroy("a Tape", detail::on_wrong_thread);
+  if (being_walked_) detail::cannot_destroy("a Tape", "by a rule or hook of its own reverse walk");
   if (Ledger::watching()) Ledger::closing(*this);
   // Tapes on the heap may close out of order: the one inside takes over the one around this one.
   for (Tape* inner = recording_state.tape; inner; inner = inner->outer_)

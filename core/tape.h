@@ -108,7 +108,7 @@ class Tape {
   std::vector<Digest> digests(const Tensor& y);
 
   /// Everything recorded so far as plain data, with what was saved (also what a gradient call has
-  /// freed since).
+  /// freed since). StateError on another thread than the tape's.
   Graph graph() const;
 
   /// The tape that records on this thread now; null when none is open or recording is paused.

@@ -108,6 +108,7 @@ Graph Tape::snapshot(std::vector<std::uint64_t>& storage_ids) const {
 }
 
 Graph Tape::graph() const {
+  check_own_thread("graph");
   std::vector<std::uint64_t> storage_ids;
   return snapshot(storage_ids);
 }

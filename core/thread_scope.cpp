@@ -5,12 +5,8 @@
 
 namespace tapehead::detail {
 
-void destroyed_on_wrong_thread(const char* what) noexcept {
-  std::fprintf(
-      stderr,
-      "tapehead: %s was destroyed on another thread than the one that made it, which would "
-      "go on using it\n",
-      what);
+void cannot_destroy(const char* what, const char* why) noexcept {
+  std::fprintf(stderr, "tapehead: %s was destroyed %s\n", what, why);
   std::terminate();
 }
 

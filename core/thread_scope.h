@@ -6,9 +6,12 @@ namespace tapehead {
 
 namespace detail {
 
-/// Says so on the standard error, and ends the program: a destructor has no other way to report an
-/// error, and going on would leave the thread that made the object with a pointer to nothing.
-[[noreturn]] void destroyed_on_wrong_thread(const char* what) noexcept;
+/// Says on the standard error why `what` must not be destroyed, and ends the program: a destructor
+/// has no other way to report an error, and going on would leave others with a pointer to nothing.
+[[noreturn]] void cannot_destroy(const char* what, const char* why) noexcept;
+
+constexpr const char* on_wrong_thread =
+    "on another thread than the one that made it, which would go on using it";
 
 }  // namespace detail
 
@@ -26,12 +29,18 @@ class ThreadScope {
   ~ThreadScope() {
     ThreadScope** link = &innermost_;
     while (*link && *link != this) link = &(*link)->outer_;
-    if (!*link) detail::destroyed_on_wrong_thread("an object of a thread's scope");
+    if (!*link) detail::cannot_destroy("an object of a thread's scope", detail::on_wrong_thread);
     *link = outer_;
   }
 
   /// The newest that lives on this thread, or null.
   static T* innermost() { return static_cast<T*>(innermost_); }
+  /// Whether this thread made the object.
+  bool is_on_own_thread() const {
+    const ThreadScope* scope = innermost_;
+    while (scope && scope != this) scope = scope->outer_;
+    return scope;
+  }
   /// The next older one that lives, or null.
   T* outer() const { return static_cast<T*>(outer_); }
 

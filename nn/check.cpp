@@ -2,7 +2,6 @@
 #include <tapehead/nn/check.h>
 
 #include <cmath>
-#include <sstream>
 
 namespace tapehead::nn {
 namespace {
@@ -13,13 +12,6 @@ namespace {
 }
 
 }  // namespace
-
-std::string format_number(double value) {
-  std::ostringstream text;
-  text.imbue(std::locale::classic());
-  text << value;
-  return text.str();
-}
 
 void check_positive(std::string_view operation, std::string_view name, std::int64_t value) {
   if (value <= 0) reject(operation, name, std::to_string(value), "positive");

@@ -8,9 +8,6 @@
 
 namespace tapehead::nn {
 
-/// A number as errors and summaries show it: "0.1".
-std::string format_number(double value);
-
 void check_positive(std::string_view operation, std::string_view name, std::int64_t value);
 /// In [0, 1].
 void check_probability(std::string_view operation, std::string_view name, double value);

@@ -55,7 +55,7 @@ const MultiHeadAttentionOptions& checked(const MultiHeadAttentionOptions& option
   check_divides("embed_dim", options.embed_dim, "num_heads", options.num_heads);
   check_divides("num_heads", options.num_heads, "num_kv_heads", key_value_heads(options));
   if (!std::isfinite(options.scale.value_or(1)))
-    throw ValueError(name, "scale " + std::to_string(*options.scale) + " must be finite");
+    throw ValueError(name, "scale " + format_number(*options.scale) + " must be finite");
   if (options.rotary && head_features(options) % 2 != 0)
     throw ValueError(name, "a head has " + std::to_string(head_features(options)) +
                                " features; with rotary positions they must be even");

@@ -129,9 +129,13 @@ struct DivNode final : Node {
   Saved y{*this, "y", {1}, "db = -g * y / b"};
   Grads backward(Tensor g, const Wanted& wanted) override {
     Tensor da, db;
-    Tensor scaled = div(std::move(g), b.get());
-    if (wanted[1]) db = neg(sum_to(mul(scaled, y.get()), input_shape(1)));
-    if (wanted[0]) da = sum_to(std::move(scaled), input_shape(0));
+    // Not (g / b) * y, which da could share: under a second derivative g may be as large as 1 / b,
+    // and g / b infinite where the product is not.
+    if (wanted[1]) {
+      const Tensor slope = div(y.get(), b.get());
+      db = neg(sum_to(mul(g, slope), input_shape(1)));
+    }
+    if (wanted[0]) da = sum_to(div(std::move(g), b.get()), input_shape(0));
     return {std::move(da), std::move(db)};
   }
 };

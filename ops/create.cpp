@@ -55,12 +55,12 @@ Tensor full_like(const Tensor& x, double value) {
 
 Tensor arange(double start, double end, double step, DType dtype) {
   if (step == 0 || !std::isfinite(start) || !std::isfinite(end) || !std::isfinite(step))
-    throw ValueError("arange", "from " + std::to_string(start) + " to " + std::to_string(end) +
-                                   " in steps of " + std::to_string(step) +
+    throw ValueError("arange", "from " + format_number(start) + " to " + format_number(end) +
+                                   " in steps of " + format_number(step) +
                                    ": all must be finite, and the step not 0");
   const double count = std::max(std::ceil((end - start) / step), 0.0);
   if (count >= static_cast<double>(std::numeric_limits<std::int64_t>::max()))
-    throw ValueError("arange", std::to_string(count) + " elements are too many");
+    throw ValueError("arange", format_number(count) + " elements are too many");
   return counted(static_cast<std::int64_t>(count), dtype,
                  [&](std::int64_t i) { return start + static_cast<double>(i) * step; });
 }

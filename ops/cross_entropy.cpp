@@ -22,7 +22,7 @@ void check_arguments(const char* operation, const Tensor& x, const Tensor& targe
   check_floating(operation, "logits", x);
   check_dtype(operation, "target", target, DType::i64);
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
-    throw ValueError(operation, "label_smoothing " + std::to_string(options.label_smoothing) +
+    throw ValueError(operation, "label_smoothing " + format_number(options.label_smoothing) +
                                     ": must be in [0, 1]");
   if (x.rank() == 0)
     throw ShapeError(operation, "logits " + describe(x) + ": a class dim is wanted");

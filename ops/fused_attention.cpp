@@ -272,7 +272,7 @@ void check_options(const FusedAttentionOptions& options, const Tensor& q) {
     throw ValueError(op,
                      "causal_offset " + std::to_string(*options.causal_offset) + " is negative");
   if (!(options.dropout >= 0 && options.dropout <= 1))
-    throw ValueError(op, "dropout " + std::to_string(options.dropout) + " is outside [0, 1]");
+    throw ValueError(op, "dropout " + format_number(options.dropout) + " is outside [0, 1]");
   if (options.hidden.defined()) check_dtype(op, "hidden", options.hidden, DType::boolean);
   if (options.bias.defined()) check_same_dtype(op, options.bias, q, "bias", "q");
 }

@@ -210,7 +210,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, Reduction reduction) {
   if (!(beta >= 0))
-    throw ValueError("smooth_l1_loss", "beta " + std::to_string(beta) + ": must not be negative");
+    throw ValueError("smooth_l1_loss", "beta " + format_number(beta) + ": must not be negative");
   // Below this the slope in the round part, 1 / beta, would be no float.
   if (beta >= static_cast<double>(std::numeric_limits<float>::min()))
     return elementwise_loss(SmoothL1{beta}, x, target, reduction);

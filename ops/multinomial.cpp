@@ -23,7 +23,7 @@ void check_row(Row row, std::int64_t num_samples, bool replacement) {
   std::int64_t positive = 0;
   for (const double p : row) {
     if (!(p >= 0) || std::isinf(p))
-      throw ValueError("multinomial", "a probability is " + std::to_string(p) +
+      throw ValueError("multinomial", "a probability is " + format_number(p) +
                                           ": it must be finite and not negative");
     positive += p > 0;
   }

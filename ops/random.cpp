@@ -51,7 +51,7 @@ Tensor rand(const Shape& shape, DType dtype, Generator& generator) {
 
 Tensor uniform(const Shape& shape, double low, double high, DType dtype, Generator& generator) {
   if (!(low <= high) || !std::isfinite(high - low))
-    throw ValueError("uniform", "[" + std::to_string(low) + ", " + std::to_string(high) +
+    throw ValueError("uniform", "[" + format_number(low) + ", " + format_number(high) +
                                     ") is not a finite interval");
   return uniform_in("uniform", shape, low, high, dtype, generator);
 }
@@ -78,7 +78,7 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Generato
 Tensor dropout(Tensor x, double p, Generator& generator) {
   check_floating("dropout", "x", x);
   if (!(p >= 0 && p <= 1))
-    throw ValueError("dropout", "p " + std::to_string(p) + " is outside [0, 1]");
+    throw ValueError("dropout", "p " + format_number(p) + " is outside [0, 1]");
   if (p == 0) return x;
   const RandomState state = generator.take(count_of(x));
   return replay_dropout(std::move(x), p, state);
@@ -88,7 +88,7 @@ Tensor replay_dropout(Tensor x, double p, RandomState state) {
   const GiveBack give_back(x);
   check_floating("dropout", "x", x);
   if (!(p > 0 && p <= 1))
-    throw ValueError("dropout", "p " + std::to_string(p) + " is outside (0, 1]");
+    throw ValueError("dropout", "p " + format_number(p) + " is outside (0, 1]");
   Tensor y = donate_or_empty("dropout", x, x.shape(), x.dtype());
   const std::uint32_t last_dropped = kernels::last_dropped_word(p);
   launch([&] { kernels::dropout(y.view(), x.view(), state, last_dropped, 1 / (1 - p)); });

@@ -194,7 +194,7 @@ Tensor logsumexp(const Tensor& x, const Dims& over, bool keepdim) {
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
   check_floating("norm", "x", x);
-  if (!(p > 0)) throw ValueError("norm", "p = " + std::to_string(p) + ": must be positive");
+  if (!(p > 0)) throw ValueError("norm", "p = " + format_number(p) + ": must be positive");
   if (p == 2) return norm2(x, dims, keepdim);
   if (p == 1) return sum(abs(x), dims, keepdim);
   if (p == std::numeric_limits<double>::infinity()) return amax(abs(x), dims, keepdim);

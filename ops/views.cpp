@@ -54,18 +54,18 @@ std::optional<Strides> reshaped_strides(const Shape& shape, const Strides& strid
 
 // Puts the size that -1 stands for in its place.
 Shape completed_shape(const Tensor& x, const Shape& shape) {
-  const auto fail = [&](const char* rule) {
-    throw ShapeError("reshape", "x " + describe(x) + " to " + to_string(shape) + ": " + rule);
-  };
+  const std::string what = "x " + describe(x) + " to " + to_string(shape) + ": ";
+  const auto fail = [&](const char* rule) { throw ShapeError("reshape", what + rule); };
   Shape known = shape;
   int unknown = -1;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] != -1) continue;
+    if (shape[i] >= 0) continue;
+    if (shape[i] < -1) throw ValueError("reshape", what + "a size is negative");
     if (unknown >= 0) fail("only one size may be -1");
     unknown = i;
     known[i] = 1;
   }
-  check_shape("reshape", known, size_of(x.dtype()));
+  if (!bytes_fit(known, size_of(x.dtype()))) fail("its size in bytes does not fit in 63 bits");
   const std::int64_t rest = numel(known);
   if (unknown >= 0) {
     if (rest == 0) fail("-1 is not determined beside a size of 0");

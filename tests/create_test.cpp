@@ -76,7 +76,10 @@ TEST_CASE("arange counts up, down, and not at all") {
   CHECK(arange(-3).numel() == 0);
   check_throws(ErrorKind::value, {"step"}, [] { arange(0, 1, 0); });
   check_throws(ErrorKind::value, {"finite"}, [] { arange(0, INFINITY); });
-  check_throws(ErrorKind::value, {"too many"}, [] { arange(0, 1e300); });
+  check_throws(ErrorKind::value, {"arange: 1e+300 elements are too many"},
+               [] { arange(0, 1e300); });
+  check_throws(ErrorKind::value, {"from 1e-09 to inf in steps of 1"},
+               [] { arange(1e-9, INFINITY); });
   check_throws(ErrorKind::dtype, {"bool"}, [] { arange(3, DType::boolean); });
 }
 

@@ -1,6 +1,7 @@
 // layer_norm and rms_norm: what the table of operation cases does not say of them. Names open with
 // the id of the pitfall that a test is about.
 #include "support/checks.h"
+#include "support/ulps.h"
 
 #include <tapehead/core/parallel.h>
 #include <tapehead/core/tape.h>
@@ -132,8 +133,20 @@ TEST_CASE(
       }
   };
   // Small rows too, for eps is 0 here.
-  for (const double factor : {0x1p-65, 0x1p64, 0x1p100, 0x1p115}) check(DType::f32, factor, 1e-5);
-  for (const double factor : {0x1p-512, 0x1p512, 0x1p900}) check(DType::f64, factor, 1e-12);
+  for (const double factor : {0x1p-110, 0x1p-70, 0x1p-65, 0x1p64, 0x1p100, 0x1p115})
+    check(DType::f32, factor, 1e-5);
+  for (const double factor : {0x1p-900, 0x1p-530, 0x1p-512, 0x1p512, 0x1p900})
+    check(DType::f64, factor, 1e-12);
+}
+
+TEST_CASE("Beside deviations too small to square, a tiny eps has its place, and zeros stay zeros") {
+  const double eps = 0x1p-130;
+  const Tensor x = mul(tensor({{1, -1}, {0, 0}}), 0x1p-65);  // a variance of eps
+  const Values y = layer_norm(x, {2}, {}, {}, eps).to_vector();
+  CHECK(y[0] == doctest::Approx(std::sqrt(0.5)).epsilon(2 * 0x1p-24));
+  CHECK(y[1] == -y[0]);
+  CHECK(y[2] == 0);
+  CHECK(y[3] == 0);
 }
 
 TEST_CASE("A row with an infinity or NaN normalises to NaN, and its neighbours do not feel it") {
@@ -154,6 +167,16 @@ TEST_CASE("Deviations and norms of float32 numbers whose squares overflow are ri
   CHECK(norm(x).item() == doctest::Approx(5e30).epsilon(0x1p-23));
   CHECK(tapehead::std(x).item() == doctest::Approx(std::sqrt(0.5) * 1e30).epsilon(1e-6));
   CHECK(var(x).item() == std::numeric_limits<double>::infinity());  // 5e59 is no float
+}
+
+TEST_CASE("Short float32 rows are rounded once, also where the bias cancels what was normalised") {
+  Generator generator(3);
+  const Tensor x = mul(randn({20000, 4}, DType::f32, generator), 3000);
+  const Tensor weight = randn({4}, DType::f32, generator), bias = randn({4}, DType::f32, generator);
+  const auto exact = [](const Tensor& t) { return to(t, DType::f64); };
+  const Tensor want = layer_norm(exact(x), {4}, exact(weight), exact(bias));
+  // Half a unit, and the rounding of the comparison itself.
+  CHECK(largest_error_in_ulps(layer_norm(x, {4}, weight, bias), want) <= 0.501);
 }
 
 TEST_CASE("A bias without a weight is added") {

@@ -32,6 +32,7 @@
 #include <tapehead/ops/views.h>
 #include <tapehead/ops/write.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -369,6 +370,22 @@ TEST_CASE("gelu by tanh has slope 0 or 1 and no curvature far from 0, up to the 
       CHECK(g.to_vector() == Values{1, 0});
       CHECK(tape.gradient(g, {x}, seed)[x].to_vector() == Values{0, 0});
     }
+  }
+}
+
+TEST_CASE(
+    "second derivatives of div are right wherever they are a number, however large the terms") {
+  const std::vector<std::array<double, 3>> rows = {// a, b, 2 * a / b^3
+                                                   {1e-300, 1e-200, 2e300},
+                                                   {1e300, 1e200, 2e-300},
+                                                   {3, -2, -0.75}};
+  for (const auto& [a, b, want] : rows) {
+    const Tensor x = full({1}, a, DType::f64);
+    const Tensor y = parameter(full({1}, b, DType::f64));
+    Tape tape;
+    const Tensor q = div(x, y);
+    const Tensor first = tape.gradient(q, {y}, {}, {.create_graph = true})[y];
+    CHECK(tape.gradient(first, {y})[y].item() == doctest::Approx(want).epsilon(1e-14));
   }
 }
 

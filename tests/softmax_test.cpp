@@ -1,6 +1,7 @@
 // softmax and log_softmax: what the table of operation cases does not say of them. Names open with
 // the id of the pitfall that a test is about.
 #include "support/checks.h"
+#include "support/ulps.h"
 
 #include <tapehead/core/parallel.h>
 #include <tapehead/core/tape.h>
@@ -180,6 +181,18 @@ TEST_CASE("The gradient of a short row is right to a rounding or two where g and
   const Values got = gradient(DType::f32), want = gradient(DType::f64);
   for (std::size_t i = 0; i < got.size(); ++i)
     CHECK(got[i] == doctest::Approx(want[i]).epsilon(2 * 0x1p-24).scale(0));
+}
+
+TEST_CASE("The weights of a float32 row are right to 1.6 units in the last place") {
+  // Sixteenths, so that x - max is exact: 1.1 of exp (math.h) and half a unit of the product
+  // remain.
+  Generator generator(3);
+  const Tensor rows = mul(to(randint(-64, 65, {20000, 5}, generator), DType::f32), 0x1p-4);
+  for (const Tensor& x : {rows, contiguous(transpose(rows, 0, 1))}) {
+    const std::int64_t dim = x.shape()[0] == 5 ? 0 : 1;
+    const Tensor exact = softmax(to(x, DType::f64), dim);
+    CHECK(largest_error_in_ulps(softmax(x, dim), exact) <= 1.6);
+  }
 }
 
 TEST_CASE("softmax and its gradient do not depend on the number of threads") {

@@ -2,6 +2,7 @@
 #include "support/checks.h"
 #include "support/toy_operations.h"
 
+#include <tapehead/core/ledger.h>
 #include <tapehead/core/parallel.h>
 #include <tapehead/core/random.h>
 #include <tapehead/core/scope.h>
@@ -11,6 +12,7 @@
 #include <thread>
 
 using namespace tapehead;
+using tests::check_throws;
 using toy::leaf;
 using toy::product;
 using toy::scaled;
@@ -154,6 +156,17 @@ TEST_CASE(
   });
   CHECK(sums[0] + sums[1] == 2000);
   CHECK(w.storage()->use_count() == 1);
+}
+
+TEST_CASE("another thread does not read the graph of a tape or ledger that this one is writing") {
+  const Ledger ledger;
+  const Tape tape;
+  on_threads(1, [&](int) {
+    check_throws(ErrorKind::state, {"graph", "another thread"}, [&] { tape.graph(); });
+    check_throws(ErrorKind::state, {"Ledger", "another thread"}, [&] { ledger.graph(); });
+  });
+  CHECK_NOTHROW(tape.graph());
+  CHECK_NOTHROW(ledger.graph());
 }
 
 TEST_CASE("handles may be dropped on another thread than the one that made them") {

@@ -8,19 +8,29 @@ namespace {
 
 constexpr std::int64_t grain = 8192;  // elements
 constexpr int group = 4;              // rows whose parts are added before they join a sum over rows
+constexpr std::int64_t short_row = 16;  // up to here double costs no time that counts
 
 // ---- forward
 // -------------------------------------------------------------------------------------
 
-// A row whose squares overflow: everything relative to its largest magnitude, in double.
+// Whether squares computed in T overflowed, or are so small that denormal numbers took their digits
+// and eps does not hide it.
 template <class T>
-void normalize_large_row(const NormForward& args, std::int64_t row) {
+bool lost_squares(double squares, const NormForward& args) {
+  const double least = 4 * static_cast<double>(std::numeric_limits<T>::min());
+  return !std::isfinite(squares) ||
+         (squares < least * static_cast<double>(args.n) && args.eps < least);
+}
+
+// A row that is short or whose squares are lost: in double, relative to its largest magnitude.
+template <class T>
+void normalize_in_double(const NormForward& args, std::int64_t row) {
   const std::int64_t n = args.n;
   const T *x = static_cast<const T*>(args.x) + row * n,
           *weight = static_cast<const T*>(args.weight);
   const T* bias = static_cast<const T*>(args.bias);
   T* y = static_cast<T*>(args.y) + row * n;
-  double largest = 0;
+  double largest = std::sqrt(args.eps);  // where that is more, it decides
   for (std::int64_t i = 0; i < n; ++i)
     largest = std::max(largest, std::abs(static_cast<double>(x[i])));
   const auto small = [=](std::int64_t i) { return static_cast<double>(x[i]) / largest; };
@@ -32,8 +42,9 @@ void normalize_large_row(const NormForward& args, std::int64_t row) {
       mean_of([=](std::int64_t i) { return (small(i) - mean) * (small(i) - mean); });
   const double scale = 1 / std::sqrt(power + args.eps / largest / largest);
   for (std::int64_t i = 0; i < n; ++i) {
-    const T xhat = static_cast<T>((small(i) - mean) * scale);
-    y[i] = (weight ? xhat * weight[i] : xhat) + (bias ? bias[i] : T(0));
+    const double xhat = (small(i) - mean) * scale;
+    const double scaled = weight ? xhat * static_cast<double>(weight[i]) : xhat;
+    y[i] = static_cast<T>(bias ? scaled + static_cast<double>(bias[i]) : scaled);
   }
   static_cast<T*>(args.rstd)[row] = static_cast<T>(scale / largest);
   if (args.mean) static_cast<T*>(args.mean)[row] = static_cast<T>(mean * largest);
@@ -49,6 +60,10 @@ TAPEHEAD_MULTIVERSION void center_rows(const NormForward& args, std::int64_t beg
   T *mean = static_cast<T*>(args.mean), *rstd = static_cast<T*>(args.rstd);
   const double count = static_cast<double>(n);
   for (std::int64_t r = begin; r < end; ++r) {
+    if (n <= short_row) {
+      normalize_in_double<T>(args, r);
+      continue;
+    }
     const T* x = static_cast<const T*>(args.x) + r * n;
     T* y = static_cast<T*>(args.y) + r * n;
     const T near =
@@ -64,8 +79,8 @@ TAPEHEAD_MULTIVERSION void center_rows(const NormForward& args, std::int64_t beg
           const T d = x[i] - near;
           return d * d;
         });
-    if (!std::isfinite(squares)) {
-      normalize_large_row<T>(args, r);
+    if (lost_squares<T>(squares, args)) {
+      normalize_in_double<T>(args, r);
       continue;
     }
     const double variance = std::max(0.0, squares / count - rest * rest);
@@ -102,8 +117,8 @@ TAPEHEAD_MULTIVERSION void scale_rows(const NormForward& args, std::int64_t begi
           const double xi = static_cast<double>(x[i]);
           return xi * xi;
         });
-    if (!std::isfinite(squares)) {
-      normalize_large_row<T>(args, r);
+    if (lost_squares<double>(squares, args)) {
+      normalize_in_double<T>(args, r);
       continue;
     }
     const T scale = static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + args.eps));

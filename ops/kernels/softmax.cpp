@@ -18,11 +18,17 @@ TAPEHEAD_INLINE T offset_of(T max) {
   return max == -std::numeric_limits<T>::infinity() ? T(0) : max;
 }
 
-// 1 / total; a row without any weight gets `empty`.
+// 1 / total in two parts, so that its rounding does not show; a row without any weight gets
+// `empty`.
 template <class T>
-TAPEHEAD_INLINE T scale_of(double total, T empty) {
-  return total == 0 ? empty : static_cast<T>(1 / total);
-}
+struct Scale {
+  T near, rest;
+  Scale() = default;
+  TAPEHEAD_INLINE Scale(double total, T empty)
+      : near(total == 0 ? empty : static_cast<T>(1 / total)),
+        rest(total == 0 ? T(0) : static_cast<T>(1 / total - static_cast<double>(near))) {}
+  TAPEHEAD_INLINE T operator*(T weight) const { return weight * near + weight * rest; }
+};
 
 template <class T>
 TAPEHEAD_MULTIVERSION void softmax_rows(const T* x, T* y, std::int64_t rows, std::int64_t n,
@@ -32,9 +38,9 @@ TAPEHEAD_MULTIVERSION void softmax_rows(const T* x, T* y, std::int64_t rows, std
     const double total = sum_run<T>(
         n, [=](std::int64_t i)
                __attribute__((always_inline)) { return y[i] = exp(x[i] - offset); });
-    const T scale = scale_of(total, empty);
+    const Scale<T> scale(total, empty);
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) y[i] *= scale;
+    for (std::int64_t i = 0; i < n; ++i) y[i] = scale * y[i];
   }
 }
 
@@ -106,7 +112,8 @@ TAPEHEAD_MULTIVERSION void max_columns(const T* x, std::int64_t n, std::int64_t 
 template <class T>
 TAPEHEAD_MULTIVERSION void softmax_columns(const T* x, T* y, std::int64_t n, std::int64_t step,
                                            std::int64_t width, T empty) {
-  T offset[block], scale[block];
+  T offset[block];
+  Scale<T> scale[block];
   double total[block] = {};
   max_columns(x, n, step, width, offset);
   for (std::int64_t j = 0; j < width; ++j) offset[j] = offset_of(offset[j]);
@@ -119,10 +126,10 @@ TAPEHEAD_MULTIVERSION void softmax_columns(const T* x, T* y, std::int64_t n, std
       total[j] += static_cast<double>(to[j]);
     }
   }
-  for (std::int64_t j = 0; j < width; ++j) scale[j] = scale_of(total[j], empty);
+  for (std::int64_t j = 0; j < width; ++j) scale[j] = Scale<T>(total[j], empty);
   for (std::int64_t i = 0; i < n; ++i, y += step) {
 #pragma omp simd
-    for (std::int64_t j = 0; j < width; ++j) y[j] *= scale[j];
+    for (std::int64_t j = 0; j < width; ++j) y[j] = scale[j] * y[j];
   }
 }
 

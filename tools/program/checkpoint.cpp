@@ -4,8 +4,6 @@
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/safetensors.h>
 
-#include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "trainer.h"
@@ -57,20 +55,14 @@ json describe_run(const RunState& state) {
           {"seconds", state.seconds}};
 }
 
-// Digits that give back the same bits, so that two runs can be compared by their files.
-std::string in_full(double value) {
-  std::array<char, 40> text;
-  return std::string(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);
-}
-
 std::string losses_as_csv(const RunState& state) {
   std::string text = "step,loss,held_out\n";
   auto evaluation = state.held_out.begin();
   for (std::size_t i = 0; i < state.losses.size(); ++i) {
     const auto step = static_cast<std::int64_t>(i) + 1;
-    text += std::to_string(step) + "," + in_full(state.losses[i]) + ",";
+    text += std::to_string(step) + "," + format_number(state.losses[i]) + ",";
     if (evaluation != state.held_out.end() && evaluation->step == step)
-      text += in_full((evaluation++)->loss);
+      text += format_number((evaluation++)->loss);
     text += "\n";
   }
   return text;
