@@ -121,30 +121,29 @@ class DataParallel::Step {
     for (const std::unique_ptr<Work>& work : works_) work->done();
   }
 
-  // The means, in the buffers of this rank's own gradients where it has them.
+  // The sums, in the buffers of this rank's own gradients where it has them.
   Gradients finish(const Gradients& own, double& waited_seconds) {
-    Gradients means;
+    Gradients sums;
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       const auto start = std::chrono::steady_clock::now();
       works_[b]->wait();
       waited_seconds +=
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      scale_in_place(buckets_[b].buffer.view(), 1.0 / group_.size());
       for (std::size_t i = 0; i < buckets_[b].parameters.size(); ++i)
-        take(buckets_[b], i, own, means);
+        take(buckets_[b], i, own, sums);
     }
-    return means;
+    return sums;
   }
 
  private:
-  static void take(const Bucket& bucket, std::size_t i, const Gradients& own, Gradients& means) {
+  static void take(const Bucket& bucket, std::size_t i, const Gradients& own, Gradients& sums) {
     const Tensor& parameter = bucket.parameters[i];
-    Tensor mean;
+    Tensor sum;
     if (bucket.reached[i].item() > 0) {
-      mean = own[parameter];  // zeros of their own where only other ranks reached it
-      copy_(mean, bucket.gradients[i]);
+      sum = own[parameter];  // zeros of their own where only other ranks reached it
+      copy_(sum, bucket.gradients[i]);
     }
-    means.insert(parameter, std::move(mean));
+    sums.insert(parameter, std::move(sum));
   }
 
   ProcessGroup& group_;
@@ -185,7 +184,7 @@ void DataParallel::lay_out(const Tape& tape) {
 Gradients DataParallel::gradient(Tape& tape, const Tensor& y) {
   std::vector<Tensor> parameters;
   for (const NamedTensor& entry : parameters_) parameters.push_back(entry.tensor);
-  if (group_.size() == 1) return tape.gradient(y, parameters);
+  if (group_.size() == 1 || y.numel() != 1) return tape.gradient(y, parameters);
   if (out_of_step_)
     throw StateError(operation,
                      "an earlier gradient() ended with an error, so the ranks are out "
@@ -196,7 +195,9 @@ Gradients DataParallel::gradient(Tape& tape, const Tensor& y) {
   const LeafHook hook = [&](const Tensor& parameter, const Tensor& gradient) {
     step.complete(parameter, gradient);
   };
-  const Gradients own = tape.gradient(y, parameters, {}, {.on_complete = hook});
+  // Each rank's part of the mean, so that the sums need no division.
+  const Tensor seed = filled(operation, y.shape(), y.dtype(), 1.0 / group_.size());
+  const Gradients own = tape.gradient(y, parameters, seed, {.on_complete = hook});
   const Tape::Pause pause;
   Gradients means = step.finish(own, traffic_.waited_seconds);
   ++traffic_.calls;

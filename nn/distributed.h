@@ -54,8 +54,9 @@ class DataParallel {
 
   /// The gradients of y with respect to all parameters of the module, the mean over the ranks: that
   /// of the mean of all their y. A parameter that y reaches on one rank is reached on every one;
-  /// a rank where it is not counts as 0. Consumes the record as Tape::gradient does. RankLostError;
-  /// StateError after a call that ended with an error, for the ranks are out of step then.
+  /// a rank where it is not counts as 0. Consumes the record, and has the errors, of Tape::gradient
+  /// without a seed. RankLostError; StateError after a call that ended with an error, for the ranks
+  /// are out of step then.
   Gradients gradient(Tape& tape, const Tensor& y);
 
   /// What gradient() has cost.

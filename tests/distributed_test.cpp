@@ -228,8 +228,9 @@ TEST_CASE("after a call that ended with an error the ranks are out of step, and 
     const Net net(g);
     nn::DataParallel parallel(net, group);
     Tape tape;
-    const Tensor y = net(data.x);  // two elements, and no seed
+    const Tensor y = net(data.x), k = zeros({}, DType::f64);
     tests::check_throws(ErrorKind::shape, {"seed"}, [&] { parallel.gradient(tape, y); });
+    tests::check_throws(ErrorKind::state, {"constant"}, [&] { parallel.gradient(tape, k); });
     tests::check_throws(ErrorKind::state, {"DataParallel", "out of step"},
                         [&] { parallel.gradient(tape, sum(y)); });
   });

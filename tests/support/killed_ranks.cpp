@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <string>
 
 namespace tapehead::tests {
 namespace {
@@ -60,7 +61,7 @@ void write_text(const Folder& folder) {
 }
 
 std::string wait_for(const std::string& file) {
-  return "for i in $(seq 600); do test -e " + file + " && break; sleep 0.05; done";
+  return "for i in $(seq 3000); do test -e " + file + " && break; sleep 0.01; done";
 }
 
 void kill_ranks(int times, double longest_wait, std::uint64_t seed) {

@@ -48,10 +48,11 @@ void for_each_parameter(const Graph& graph, const Graph::Node& node, F&& f) {
   }
 }
 
-// Every node has a step in which it was recorded and, later, one in which its rule ran. What a rule
-// computes again uses parameters for the operation that the rule belongs to.
+// Every node has a step in which it was recorded and, later, one in which its rule ran. A rule that
+// computes operations again consists of them and of their rules, and its own step follows theirs.
 Walk walk_of(const Graph& graph) {
   Walk walk;
+  bool recomputed = false;
   std::vector<bool> recorded(graph.nodes.size());
   std::map<std::int64_t, Arrival> by_storage;
   for (const Graph::Step& step : graph.steps) {
@@ -61,9 +62,10 @@ Walk walk_of(const Graph& graph) {
     if (!recorded[id]) {
       recorded[id] = true;
       (node.recomputed ? walk.backward_flops : walk.forward_flops) += node.flops;
-    } else {
+    } else if (node.recomputed || !recomputed) {
       walk.backward_flops += flops_of_rule(graph, node);
     }
+    recomputed = node.recomputed;
     if (node.recomputed) continue;
     for_each_parameter(graph, node, [&](std::int64_t storage, const Graph::Value& value) {
       const std::int64_t bytes = graph.storages[static_cast<std::size_t>(storage)].bytes;

@@ -1,7 +1,6 @@
 #include "plan_report.h"
 
 #include <tapehead/graph/text.h>
-#include <tapehead/nn/check.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -131,9 +130,9 @@ std::string ranks_text(const PlanReport& report) {
       "\n" +
       graph::wrapped(format_count(setup.ranks) +
                          " ranks that average their gradients, by ring all-reduce at " +
-                         nn::format_number(setup.bytes_per_second / 1e9) + " GB/s and " +
-                         nn::format_number(setup.latency * 1e6) + " us a message; estimated at " +
-                         nn::format_number(setup.flops_per_second / 1e9) +
+                         format_number(setup.bytes_per_second / 1e9) + " GB/s and " +
+                         format_number(setup.latency * 1e6) + " us a message; estimated at " +
+                         format_number(setup.flops_per_second / 1e9) +
                          " GFLOP/s for each rank's matrix products, and nothing else",
                      0);
   text += line("gradients in " + format_count(costs.buckets) + " buckets",

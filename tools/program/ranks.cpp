@@ -134,10 +134,12 @@ std::unique_ptr<nn::ProcessGroup> join_ranks() {
   return group;
 #else
   const char* size = launcher_variable("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
-  if (size && std::string_view(size) != "1")
+  if (size && std::string_view(size) != "1") {
+    let_rank_0_speak();
     throw StateError("train", std::string("this program was built without MPI, so ") + size +
                                   " processes cannot train together: install MPI and configure "
                                   "with -DTAPEHEAD_MPI=ON");
+  }
   return std::make_unique<nn::OneProcess>();
 #endif
 }

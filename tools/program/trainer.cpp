@@ -57,7 +57,8 @@ void Trainer::join(nn::ProcessGroup& group) {
   nn::check_agreement(group, "train",
                       {"options " + to_json(state_.options).dump(),
                        "a text with checksum " + std::to_string(state_.checksum),
-                       "step " + std::to_string(state_.step)});
+                       "step " + std::to_string(state_.step) +
+                           (state_.total ? " of " + std::to_string(*state_.total) : "")});
   group_ = &group;
   parallel_.emplace(model_, group);
 }
