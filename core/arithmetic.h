@@ -1,5 +1,5 @@
 // The little arithmetic that the tape itself needs: filling, copying, and summing gradients where a
-// value was used more than once. Everything else is an operation and lives in ops/.
+// value was used more than once. Everything else is an operation and lives in ops/. Internal.
 #pragma once
 
 #include <tapehead/core/tensor.h>

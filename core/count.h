@@ -7,6 +7,7 @@
 
 namespace tapehead {
 
+/// The largest count that is told apart: "that or more".
 constexpr std::int64_t largest_count = std::numeric_limits<std::int64_t>::max();
 
 /// a + b

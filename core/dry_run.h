@@ -16,6 +16,7 @@ class DryRun : public ThreadScope<DryRun> {
  public:
   DryRun() : account_(std::make_shared<MemoryAccount>()) {}
 
+  /// Whether a dry run is on for this thread.
   static bool active() { return innermost() != nullptr; }
 
   /// The account of the innermost dry run on this thread, or null. Each starts at zero.

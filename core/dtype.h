@@ -14,6 +14,7 @@ namespace tapehead {
 /// (to() converts); i64 holds indices and boolean holds masks (one byte an element, 0 or 1).
 enum class DType : std::uint8_t { f32, f64, bf16, f16, i64, boolean };
 
+/// Bytes of one element.
 constexpr std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f32: return 4;

@@ -11,6 +11,7 @@
 
 namespace tapehead {
 
+/// What went wrong; each kind has a class below.
 enum class ErrorKind { shape, index, dtype, value, state, io, out_of_memory, nan };
 
 /// "shape", "index", "dtype", "value", "state", "io", "out_of_memory" or "nan".
@@ -19,7 +20,9 @@ std::string_view to_string(ErrorKind kind);
 /// Base of all errors that the library throws on purpose.
 class Error : public std::runtime_error {
  public:
+  /// The text is "operation: message", with the path of the module that runs behind it.
   Error(ErrorKind kind, std::string_view operation, std::string_view message);
+  /// Which of the classes below it is.
   ErrorKind kind() const { return kind_; }
 
  private:
@@ -30,6 +33,7 @@ class Error : public std::runtime_error {
 template <ErrorKind K>
 class ErrorOf : public Error {
  public:
+  /// As Error's.
   ErrorOf(std::string_view operation, std::string_view message) : Error(K, operation, message) {}
 };
 

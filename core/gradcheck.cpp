@@ -78,7 +78,7 @@ class Check {
         return failed(Diagnosis::dependent_inputs,
                       input_name(i) +
                           " was computed from other tensors, and is looked at as if it "
-                          "could be varied alone; pass its detach() if that is meant");
+                          "could be varied alone; pass x.detach() if that is meant");
       for (std::size_t k = 0; k < i; ++k)
         if (inputs[k].storage() == inputs[i].storage())
           return failed(Diagnosis::dependent_inputs,

@@ -30,6 +30,7 @@ namespace tapehead {
 /// What is differentiated: results of the inputs. Results that are not floating are ignored.
 using CheckedFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
+/// How gradcheck and gradgradcheck look.
 struct GradcheckOptions {
   /// Half the width of a difference, times max(1, abs(x)). At 1e-5 both the truncation (eps^2) and
   /// the rounding (1e-16 / eps) of a well-scaled function stay near 1e-10.
@@ -37,7 +38,7 @@ struct GradcheckOptions {
   /// An element passes when abs(analytic - numeric) <= atol + rtol * abs(numeric). NaN never
   /// passes.
   double rtol = 1e-6;
-  double atol = 1e-7;
+  double atol = 1e-7;  ///< see rtol
   /// One difference along a random direction of all inputs together instead of one an element. It
   /// finds a wrong gradient as surely, and elements are looked at only to diagnose a failure.
   bool fast = false;
@@ -74,20 +75,24 @@ struct JacobianExcerpt {
   std::size_t output = 0;     ///< which of f's floating results the rows belong to
   std::vector<Dims> rows;     ///< elements of the result
   std::vector<Dims> columns;  ///< elements of the input
-  std::vector<std::vector<double>> analytic, numeric;
+  std::vector<std::vector<double>> analytic;  ///< by row and column, from the tape
+  std::vector<std::vector<double>> numeric;   ///< from differences
 };
 
+/// What gradcheck found.
 struct GradcheckReport {
-  bool ok = true;
+  bool ok = true;                   ///< whether every element passed
   std::string check = "gradcheck";  ///< or "gradgradcheck"
   /// The element with the largest error relative to its tolerance, also when all is well.
   std::size_t input = 0;
   std::string input_name;  ///< "input 0", or "upstream 0" in gradgradcheck
-  Dims element;
-  double analytic = 0, numeric = 0, tolerance = 0;
-  Diagnosis diagnosis = Diagnosis::none;
+  Dims element;            ///< its position
+  double analytic = 0;     ///< its derivative by the tape
+  double numeric = 0;      ///< by differences
+  double tolerance = 0;    ///< what the two may differ by
+  Diagnosis diagnosis = Diagnosis::none;  ///< of a failure
   std::string explanation;  ///< the diagnosis in one sentence, with its evidence
-  JacobianExcerpt jacobian;
+  JacobianExcerpt jacobian;  ///< around the element, of a failure
 };
 
 /// "ok" with the largest error, or the worst element, the diagnosis and the Jacobian around it, a

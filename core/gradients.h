@@ -22,6 +22,7 @@ class Gradients {
   /// Whether the gradient of `of` was asked for.
   bool contains(const Tensor& of) const { return index_.contains(of.impl()); }
   /// Whether the output depended on `of` at all. False also means: an optimizer skips it.
+  /// StateError as above.
   bool reached(const Tensor& of) const;
 
   /// Number of tensors asked for, each named once.

@@ -84,18 +84,23 @@ class Half {
     else bits_ = pack(half::rounded_to_odd(static_cast<double>(value)));
   }
   template <std::uint16_t (*other_pack)(float), float (*other_unpack)(std::uint16_t)>
+  /// By way of float.
   explicit Half(Half<other_pack, other_unpack> other) : Half(static_cast<float>(other)) {}
 
+  /// The number, by way of float.
   template <class T>
   requires std::is_arithmetic_v<T>
   explicit operator T() const { return static_cast<T>(unpack(bits_)); }
+  /// As floats: a NaN equals nothing, and -0 equals 0.
   friend bool operator==(Half a, Half b) { return unpack(a.bits_) == unpack(b.bits_); }
 
  private:
   std::uint16_t bits_;
 };
 
+/// An element of DType::bf16.
 using BFloat16 = Half<half::bf16_bits, half::bf16_value>;
+/// An element of DType::f16.
 using Float16 = Half<half::f16_bits, half::f16_value>;
 
 }  // namespace tapehead

@@ -1,5 +1,5 @@
 // Reference-counted handles for the objects that every operation makes: the count sits in the
-// object (no second allocation), and objects come from thread-local pools (pool.h).
+// object (no second allocation), and objects come from thread-local pools (pool.h). Internal.
 #pragma once
 
 #include <atomic>

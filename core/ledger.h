@@ -30,6 +30,7 @@ class Node;
 class Storage;
 class Tape;
 
+/// What was in memory when, and for what, on this thread while it lives.
 class Ledger : public ThreadScope<Ledger> {
  public:
   Ledger();
@@ -45,12 +46,14 @@ class Ledger : public ThreadScope<Ledger> {
   /// to it. An optimizer calls it for each parameter that it updates.
   static void end_step(Graph::Phase phase, std::string_view operation, std::string_view module);
 
-  // What tapes and storages report; called while watching() only.
+  // What tapes and storages report, while watching() only.
+  /// For tapes: an operation was recorded, or its rule has run.
   static void end_step(Graph::Phase phase, const Tape& tape, const Node& node,
                        std::size_t index) noexcept;
-  static void closing(const Tape& tape) noexcept;
-  static void born(const Storage& storage);
-  static void dying(const Storage& storage) noexcept;
+  static void closing(const Tape& tape) noexcept;      ///< for tapes: it is about to go
+  static void born(const Storage& storage);            ///< for storages: it was made
+  static void dying(const Storage& storage) noexcept;  ///< for storages: it is about to go
+  /// For storages: it is for something else now.
   static void recategorised(const Storage& storage);
 
  private:

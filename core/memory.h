@@ -14,6 +14,7 @@
 
 namespace tapehead {
 
+/// What memory_stats() counts.
 struct MemoryStats {
   std::int64_t live = 0;      ///< requested bytes of the storages that exist now
   std::int64_t peak = 0;      ///< highest `live` since the start or the last reset_peak()
@@ -38,6 +39,7 @@ void trim();
 /// several that live counts for itself.
 class FailNthAllocation : public ThreadScope<FailNthAllocation> {
  public:
+  /// Allocations count from here on.
   explicit FailNthAllocation(std::int64_t nth) : until_failure_(nth) {}
 
   /// Counts one allocation; whether it is to fail.
@@ -50,10 +52,14 @@ class FailNthAllocation : public ThreadScope<FailNthAllocation> {
 /// Live and peak of one account: the process, or a dry run.
 class MemoryAccount {
  public:
-  void add(std::int64_t bytes);
+  void add(std::int64_t bytes);  ///< so many more are live
+  /// So many fewer are live.
   void remove(std::int64_t bytes) { live_.fetch_sub(bytes, std::memory_order_relaxed); }
+  /// Measures the peak anew.
   void reset_peak() { peak_.store(live(), std::memory_order_relaxed); }
+  /// Bytes that are live now.
   std::int64_t live() const { return live_.load(std::memory_order_relaxed); }
+  /// The most that were live since the last reset_peak().
   std::int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
  private:

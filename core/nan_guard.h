@@ -53,7 +53,7 @@ struct NanReport {
     std::string tensor;           ///< "f32 (2, 3)", as errors quote operands
     std::optional<double> there;  ///< its value at the element, when it broadcasts to the result
     double lowest = 0;            ///< of its elements that are no NaN; above highest without any
-    double highest = 0;
+    double highest = 0;           ///< of those, too
   };
 
   std::string operation;    ///< in the backward pass the one whose rule it was
@@ -62,11 +62,12 @@ struct NanReport {
   std::string tensor;       ///< the result or the gradient, as errors quote operands
   Dims element;             ///< the position in it: of the first NaN, else of the first infinity
   double value = 0;         ///< NaN or an infinity
-  std::vector<Operand> operands;
+  std::vector<Operand> operands;  ///< what it read
   /// For a NaN of an operation along a dim (softmax): that dim, when all elements of input 0 along
   /// it are -inf where the NaN stands, so that the row sees nothing.
   std::optional<std::int64_t> empty_row_dim;
 
+  /// Whether a rule made it.
   bool is_backward() const { return input >= 0; }
 };
 
@@ -76,13 +77,16 @@ std::string to_string(const NanReport& report);
 /// What a guard throws; its kind is ErrorKind::nan.
 class NanError : public Error {
  public:
+  /// With the report in words as its text.
   explicit NanError(std::shared_ptr<const NanReport> report);
+  /// What the guard found.
   const NanReport& report() const { return *report_; }
 
  private:
   std::shared_ptr<const NanReport> report_;
 };
 
+/// What a guard does at its alarm.
 struct NanGuardOptions {
   /// Throw a NanError at the alarm. Else the computation goes on, and report() has the alarm.
   bool raise = true;
@@ -92,6 +96,7 @@ struct NanGuardOptions {
 /// one watches. A guard reports once: after its first alarm it watches no more.
 class NanGuard : public ThreadScope<NanGuard> {
  public:
+  /// Watches from here on.
   explicit NanGuard(NanGuardOptions options = {}) : options_(options) {}
   ~NanGuard();
 

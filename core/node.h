@@ -43,6 +43,7 @@ class RuleHook;
 /// The gradients that a rule returns, one for each input in order; undefined where none is wanted.
 class Grads {
  public:
+  /// One for each input, in order: `return {dx, dw};`.
   template <class... T>
   requires(std::is_same_v<std::remove_cvref_t<T>, Tensor>&&...) Grads(T&&... gradients)
       : size_(sizeof...(T)) {  // NOLINT: `return {dx, dw};` is the point
@@ -50,10 +51,13 @@ class Grads {
     std::size_t i = 0;
     ((inline_[i++] = std::forward<T>(gradients)), ...);
   }
+  /// The same for operations with any number of inputs.
   explicit Grads(std::vector<Tensor> gradients)
       : size_(gradients.size()), many_(std::move(gradients)) {}
 
+  /// How many there are.
   std::size_t size() const { return size_; }
+  /// The gradient of input i.
   Tensor& operator[](std::size_t i) { return many_.empty() ? inline_[i] : many_[i]; }
 
  private:
@@ -66,6 +70,7 @@ class Grads {
 /// Which inputs' gradients this call of a rule must return.
 class Wanted {
  public:
+  /// For the reverse walk.
   Wanted(const Node& node, const std::vector<bool>& needed_values, std::vector<Tensor>* partials)
       : node_(node), needed_(needed_values), partials_(partials) {}
 
@@ -97,6 +102,7 @@ class Saved {
   /// Of a slot that the rule scales whole rows by, or takes exponentials of: hooks that round must
   /// leave it alone, for a small error in it is a large one in the gradient.
   struct Exact {};
+  /// As the first, for an exact slot.
   Saved(Node& node, const char* name, std::initializer_list<int> for_inputs, const char* reason,
         Exact);
   ~Saved();
@@ -115,7 +121,9 @@ class Saved {
   /// saved, naming the operation, the slot and both versions; what PackedTensor::unpack throws.
   const Tensor& get() const;
 
+  /// The name of the slot.
   const char* name() const { return name_; }
+  /// The formula that reads it.
   const char* reason() const { return reason_; }
 
  private:
@@ -152,6 +160,7 @@ struct Edge {
   bool tracked = false;  // a gradient can flow to it
 };
 
+/// A recorded operation: what it saved, and its rule.
 class Node : public Pooled {
  public:
   /// `operation`: the name in graphs and errors; lives as long as the process.
@@ -179,15 +188,19 @@ class Node : public Pooled {
   /// where they do not fit in 63 bits, as those of a dry run may not.
   virtual std::int64_t flops() const { return 0; }
 
+  /// The name in graphs and errors.
   const char* operation() const { return operation_; }
   /// The path of the module that recorded it.
   const std::string& module() const { return *path_; }
   /// Valid until the tape records another operation.
   std::span<const Edge> inputs() const;
+  /// Whether a gradient can flow to this input.
   bool wants(std::size_t input) const { return inputs()[input].tracked; }
   /// Shape, strides and dtype of an input, for rules that need them though not its values.
   Shape input_shape(std::size_t input) const;
+  /// Strides of an input, in elements.
   Strides input_strides(std::size_t input) const;
+  /// The type of its elements.
   DType input_dtype(std::size_t input) const;
 
  private:

@@ -1,5 +1,5 @@
-// Thread-local free lists for small objects that come and go with every operation (tensor handles,
-// nodes, storages). A block freed on another thread joins that thread's list; lists are bounded.
+// Thread-local free lists, bounded, for small objects that come and go with every operation (tensor
+// handles, nodes, storages). A block freed on another thread joins that thread's list. Internal.
 #pragma once
 
 #include <cstddef>

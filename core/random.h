@@ -22,7 +22,7 @@ inline std::uint32_t random_bits(std::uint64_t key, std::uint64_t n) {
 
 /// A position in a stream: where a random operation starts to draw.
 struct RandomState {
-  std::uint64_t key = 0;
+  std::uint64_t key = 0;     ///< the stream
   std::uint64_t offset = 0;  ///< in 32-bit words
   bool operator==(const RandomState&) const = default;
 };
@@ -51,6 +51,7 @@ class DrawScope : public ThreadScope<DrawScope> {
 /// Hands out stretches of one stream. A value: copy it to replay. Not for two threads at once.
 class Generator {
  public:
+  /// At the start of the stream whose key is the seed.
   explicit Generator(std::uint64_t seed = 0) : state_{seed, 0} {}
 
   /// Takes the next `words` 32-bit words: returns where they start and moves past them. Every
@@ -61,7 +62,9 @@ class Generator {
     return scope ? scope->take(*this, words) : advance(words);
   }
 
+  /// Where it stands.
   RandomState state() const { return state_; }
+  /// Goes to a position, of whatever stream.
   void set_state(RandomState state) { state_ = state; }
 
  private:
@@ -84,13 +87,14 @@ void manual_seed(std::uint64_t seed);
 
 /// One call of Generator::take.
 struct Draw {
-  std::uint64_t words = 0;
-  RandomState start;
+  std::uint64_t words = 0;  ///< how many were taken
+  RandomState start;        ///< where they start
 };
 
 /// While it lives, writes down what random operations on this thread draw, from whatever generator.
 class RecordDraws final : detail::DrawScope {
  public:
+  /// Appends to `draws`, which must outlive it.
   explicit RecordDraws(std::vector<Draw>& draws) : draws_(draws) {}
 
  private:
@@ -103,6 +107,7 @@ class RecordDraws final : detail::DrawScope {
 /// generator moves. StateError when they ask for more, or for something else.
 class ReplayDraws final : detail::DrawScope {
  public:
+  /// Reads `draws`, which must outlive it.
   explicit ReplayDraws(const std::vector<Draw>& draws) : draws_(draws) {}
 
   /// Whether everything was given out.

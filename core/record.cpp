@@ -74,7 +74,7 @@ void require_no_gradient(const char* operation, std::initializer_list<const Tens
     if (tape->resolve(operation, *input).tracked)
       throw StateError(operation, "input " + describe(*input) +
                                       " wants a gradient, but this operation has no backward "
-                                      "rule; detach() the input or pause the tape");
+                                      "rule; pass x.detach() or pause the tape");
 }
 
 }  // namespace tapehead

@@ -70,6 +70,7 @@ Tensor record(Tensor y, std::span<const Tensor* const> inputs, Setup&& setup) {
   if (recorder) recorder.commit(std::move(node));
   return y;
 }
+/// The same with the inputs in braces: record<LogNode>(y, {&x}, ...).
 template <class NodeType, class Setup>
 Tensor record(Tensor y, std::initializer_list<const Tensor*> inputs, Setup&& setup) {
   return record<NodeType>(std::move(y), std::span(inputs.begin(), inputs.size()),

@@ -44,8 +44,8 @@ class PackedTensor {
 
 /// Where a saved tensor comes from.
 struct SavedInfo {
-  const char* operation;
-  const char* slot;
+  const char* operation;      ///< which keeps it
+  const char* slot;           ///< its name there
   const char* reason;         ///< the formula that reads it
   const std::string& module;  ///< dotted path
   bool exact;                 ///< Saved::Exact: not to be rounded

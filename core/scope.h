@@ -13,6 +13,7 @@ namespace tapehead {
 /// An empty name adds nothing, so that an unnamed root module has no level of its own.
 class ModuleScope : public ThreadScope<ModuleScope> {
  public:
+  /// Enters the scope.
   explicit ModuleScope(std::string_view name);
 
   /// The current path; the reference stays valid for the life of the process (paths are interned).
@@ -31,8 +32,10 @@ class ModuleScope : public ThreadScope<ModuleScope> {
   const std::string* const path_;
 };
 
+/// The scope of a recorded path.
 class ModuleScope::Restore {
  public:
+  /// A path that path() returned.
   explicit Restore(const std::string& interned_path) : scope_(Interned{interned_path}) {}
 
  private:

@@ -15,33 +15,51 @@ namespace tapehead {
 /// of dims. Plain value; more entries than max_rank are a ShapeError.
 class Dims {
  public:
-  static constexpr int max_rank = 16;
+  static constexpr int max_rank = 16;  ///< the most entries
 
   Dims() = default;
+  /// {2, 3, 4}.
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  /// A copy of the list.
   explicit Dims(std::span<const std::int64_t> values);
+  /// `count` entries of `value`.
   Dims(std::int64_t count, std::int64_t value);
+  /// Copies the entries in use.
   Dims(const Dims& other) { copy_from(other); }
+  /// Copies the entries in use.
   Dims& operator=(const Dims& other) {
     copy_from(other);
     return *this;
   }
 
+  /// The number of entries.
   int rank() const { return rank_; }
+  /// Whether there are none: the shape of a 0-d tensor.
   bool empty() const { return rank_ == 0; }
+  /// Entry i, from 0; not checked.
   std::int64_t operator[](std::int64_t i) const { return values_[static_cast<std::size_t>(i)]; }
+  /// Entry i, to write to.
   std::int64_t& operator[](std::int64_t i) { return values_[static_cast<std::size_t>(i)]; }
+  /// Entries in order.
   const std::int64_t* begin() const { return values_.data(); }
+  /// Behind the last.
   const std::int64_t* end() const { return values_.data() + rank_; }
+  /// Entries to write to.
   std::int64_t* begin() { return values_.data(); }
+  /// Behind the last.
   std::int64_t* end() { return values_.data() + rank_; }
+  /// The last entry, of at least one.
   std::int64_t back() const { return values_[static_cast<std::size_t>(rank_ - 1)]; }
 
+  /// Adds an entry behind the others.
   void push_back(std::int64_t value);
+  /// Adds an entry before position `position`.
   void insert(std::int64_t position, std::int64_t value);
+  /// Takes the entry at `position` away.
   void erase(std::int64_t position);
+  /// The entries.
   operator std::span<const std::int64_t>() const { return {begin(), end()}; }
-  // Inline: every recorded operation compares shapes, and most have few dims.
+  /// The same entries. Inline: every recorded operation compares shapes, and most have few dims.
   bool operator==(const Dims& other) const {
     if (rank_ != other.rank_) return false;
     for (std::size_t i = 0; i < static_cast<std::size_t>(rank_); ++i)
@@ -61,7 +79,9 @@ class Dims {
   std::array<std::int64_t, max_rank> values_;
 };
 
+/// The sizes of a tensor.
 using Shape = Dims;
+/// Distances in elements between neighbours along each dim.
 using Strides = Dims;
 
 /// "(2, 3)"; "()" for a 0-d shape.

@@ -34,6 +34,7 @@ enum class Category : std::uint8_t {
 /// "transient", "parameter", "input", "saved", "gradient", "optimizer_state" or "constant".
 std::string_view to_string(Category category);
 
+/// The memory of one or more tensors.
 class Storage final : public RefCounted, public Pooled {
  public:
   /// Uninitialised memory for a tensor of that shape (none in a dry run). `operation` is a string
@@ -42,19 +43,28 @@ class Storage final : public RefCounted, public Pooled {
   Storage(const char* operation, const Shape& shape, DType dtype, Category category);
   ~Storage();
 
+  /// Its number in this process.
   std::uint64_t id() const { return id_; }
+  /// Bytes asked for.
   std::size_t bytes() const { return bytes_; }
+  /// Bytes that it occupies.
   std::size_t reserved_bytes() const { return block_.reserved; }
+  /// What asked for it.
   const char* operation() const { return operation_; }
+  /// Whether it was made in a dry run.
   bool is_dry() const { return dry_account_ != nullptr; }
 
   /// Null in a dry run.
   std::byte* data() const { return static_cast<std::byte*>(block_.data); }
 
+  /// How often it was written to.
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  /// For whoever wrote to it.
   void bump_version() { version_.fetch_add(1, std::memory_order_acq_rel); }
 
+  /// What it is for.
   Category category() const { return category_.load(std::memory_order_relaxed); }
+  /// What it is for from now on.
   void set_category(Category category);
 
  private:
@@ -69,6 +79,7 @@ class Storage final : public RefCounted, public Pooled {
   std::shared_ptr<MemoryAccount> dry_account_;
 };
 
+/// A handle: the storage lives as long as one does.
 using StoragePtr = IntrusivePtr<Storage>;
 
 /// " Largest live storages: ..." for error texts; empty when none is large.

@@ -148,10 +148,10 @@ void Tape::reject_foreign(const char* operation, const Tensor& x) const {
     throw StateError(operation, "input " + describe(x) +
                                     " was recorded on another open tape; only the innermost tape "
                                     "of a thread records, so its gradient would be lost; use "
-                                    "detach() if that is meant");
+                                    "x.detach() if that is meant");
   throw StateError(operation, "input " + describe(x) +
                                   " was recorded on a tape that closed after this one had opened; "
-                                  "its gradient is lost; use detach() if that is meant");
+                                  "its gradient is lost; use x.detach() if that is meant");
 }
 
 Edge Tape::resolve(const char* operation, const Tensor& x) {
@@ -169,8 +169,8 @@ Edge Tape::resolve(const char* operation, const Tensor& x) {
   }
   throw StateError(operation, "input " + describe(x) +
                                   " was computed from a parameter while no tape was open, so its "
-                                  "gradient is lost; compute it under the tape, or use detach() "
-                                  "if that is meant");
+                                  "gradient is lost; compute it under the tape, or use "
+                                  "x.detach() if that is meant");
 }
 
 std::uint32_t Tape::value_of(const Tensor& x) {

@@ -30,6 +30,7 @@ namespace tapehead {
 /// Called with a leaf and its gradient, which is undefined when y does not depend on the leaf.
 using LeafHook = std::function<void(const Tensor& leaf, const Tensor& gradient)>;
 
+/// What a gradient call leaves behind.
 struct GradientOptions {
   /// Record the reverse walk on the same tape, so that the gradients can be differentiated again.
   /// Implies keep.
@@ -46,12 +47,15 @@ struct GradientOptions {
   LeafHook on_complete = {};
 };
 
+/// The record of what a thread computes while it lives, and the walk back.
 class Tape {
  public:
+  /// Records on this thread from here on.
   Tape();
   /// A tape that records operations and keeps none of their tensors, to find out what a computation
   /// does: gradient() is a StateError.
   struct SaveNothing {};
+  /// Records and keeps nothing.
   explicit Tape(SaveNothing);
   ~Tape();
   Tape(const Tape&) = delete;
@@ -68,6 +72,7 @@ class Tape {
   /// this tape, or from a hook.
   Gradients gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor seed = {},
                      GradientOptions options = {});
+  /// The same with wrt in braces: gradient(y, {w, b}).
   Gradients gradient(const Tensor& y, std::initializer_list<Tensor> wrt, Tensor seed = {},
                      GradientOptions options = {}) {
     return gradient(y, std::span(wrt.begin(), wrt.size()), std::move(seed), options);
@@ -99,8 +104,9 @@ class Tape {
   /// chance, the same operation with the same attributes, a result of the same dtype and shape, and
   /// the same operations and leaves (by the order of their first use) as inputs.
   struct Digest {
-    const char* operation;
-    std::uint64_t hash;
+    const char* operation;  ///< its name
+    std::uint64_t hash;     ///< of all the rest
+    /// By hash.
     bool operator==(const Digest& other) const { return hash == other.hash; }
   };
   /// One for each operation recorded so far, in order, and one for which of their results, or which
@@ -201,8 +207,9 @@ class Tape {
 /// One value and its gradients, on a tape of their own: y = f(), then y's gradients.
 struct ValueAndGradients {
   Tensor value;  ///< detached
-  Gradients gradients;
+  Gradients gradients;  ///< as gradient() returns them
 };
+/// Runs f under a tape. Errors are those of f and of Tape::gradient.
 template <class F>
 ValueAndGradients value_and_grad(F&& f, std::span<const Tensor> wrt) {
   Tape tape;

@@ -108,12 +108,12 @@ Tensor parameter(Tensor values) {
     throw DTypeError("parameter", "values " + describe(values) + " must be floating");
   if (values.impl()->tracking != detail::Tracking::constant)
     throw StateError("parameter", "values " + describe(values) +
-                                      " already belong to a leaf or a tape; detach() and clone() "
-                                      "make a copy to start from");
+                                      " already belong to a leaf or a tape; clone(x.detach()) is a "
+                                      "copy to start from");
   if (values.storage()->use_count() != 1 || values.impl()->use_count() != 1)
     throw StateError("parameter", "values " + describe(values) +
                                       " are shared with another handle or view; move the only "
-                                      "handle in, or pass a clone()");
+                                      "handle in, or pass clone(x)");
   values.impl()->tracking = detail::Tracking::leaf;
   values.storage()->set_category(Category::parameter);
   return values;

@@ -49,24 +49,36 @@ struct TensorImpl final : RefCounted, Pooled {
 
 }  // namespace detail
 
+/// A handle to a strided window on a storage.
 class Tensor {
  public:
   /// Undefined: holds nothing. Asking it for anything but defined() is a ValueError.
   Tensor() = default;
+  /// For the library: a handle to what exists already.
   explicit Tensor(detail::TensorImpl* impl) : impl_(impl) {}
 
+  /// Whether it holds anything.
   bool defined() const { return static_cast<bool>(impl_); }
+  /// The sizes.
   const Shape& shape() const { return get().shape; }
+  /// From one element to its neighbour along each dim, in elements.
   const Strides& strides() const { return get().strides; }
   /// Size of one dim, which may be negative (from the end). IndexError.
   std::int64_t size(std::int64_t dim) const;
+  /// The number of dims.
   int rank() const { return get().shape.rank(); }
+  /// The number of elements.
   std::int64_t numel() const { return tapehead::numel(get().shape); }
+  /// The type of the elements.
   DType dtype() const { return get().dtype; }
+  /// Where it starts in its storage, in elements.
   std::int64_t offset() const { return get().offset; }
+  /// Where the elements lie, perhaps with those of others.
   const StoragePtr& storage() const { return get().storage; }
+  /// Whether the elements lie in row-major order without gaps.
   bool is_contiguous() const { return tapehead::is_contiguous(shape(), strides()); }
 
+  /// Whether parameter() made it.
   bool is_leaf() const { return get().tracking == detail::Tracking::leaf; }
   /// Leaf, or computed from one: a gradient flows through it or would have.
   bool requires_grad() const { return get().tracking != detail::Tracking::constant; }
@@ -90,8 +102,10 @@ class Tensor {
   /// The name shown in graphs and errors; empty when none was given. Parameters get theirs from
   /// their module. Set before the tensor is shared with other threads.
   std::string_view name() const;
+  /// See name().
   void set_name(std::string name);
 
+  /// For the library: what the handle holds.
   detail::TensorImpl* impl() const { return impl_.get(); }
   /// Whether both are handles to the same tensor (not merely equal values).
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }

@@ -1,5 +1,5 @@
 // For tests of rules: a hook between the reverse walk and the rules, through which a test runs each
-// rule wrongly on purpose and shows that its gradient check finds out.
+// rule wrongly on purpose and shows that its gradient check finds out. Internal.
 #pragma once
 
 #include <tapehead/core/node.h>

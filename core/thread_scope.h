@@ -1,5 +1,5 @@
 // ThreadScope: base of the objects that mean something to their thread while they live, such as
-// DryRun and Ledger.
+// DryRun and Ledger. Internal.
 #pragma once
 
 namespace tapehead {

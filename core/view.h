@@ -16,10 +16,11 @@
 
 namespace tapehead {
 
+/// The elements of a tensor as a kernel sees them.
 struct View {
   void* data = nullptr;  ///< the first element: the tensor's offset is already added
-  DType dtype = DType::f32;
-  Shape shape;
+  DType dtype = DType::f32;  ///< of the elements
+  Shape shape;               ///< its sizes
   Strides strides;  ///< in elements
 
   /// The elements as what they are. DTypeError when T holds those of another dtype; raw types such
@@ -41,9 +42,10 @@ struct View {
 /// the run that `for_each_run` hands out.
 template <std::size_t N>
 struct StridedLoop {
-  Shape shape;
-  std::array<Strides, N> strides;
+  Shape shape;                     ///< the sizes of the loop
+  std::array<Strides, N> strides;  ///< of each operand
 
+  /// Elements from one to the next of an operand's run.
   std::int64_t inner_stride(std::size_t operand) const { return strides[operand].back(); }
 };
 

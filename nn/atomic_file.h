@@ -1,6 +1,6 @@
 // Files that are whole or not there: what is written goes to a temporary file in the same folder,
 // which takes the place of the target only when everything is on the disk. A reader, a crash or a
-// full disk never sees half a file, and a failed write leaves the earlier file as it was.
+// full disk never sees half a file, and a failed write leaves the earlier file as it was. Internal.
 #pragma once
 
 #include <cstddef>

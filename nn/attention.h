@@ -19,15 +19,16 @@ enum class AttentionPath {
   automatic,  ///< fused where it takes the operands, else composed
 };
 
+/// What stands between queries, keys and values.
 struct AttentionOptions {
-  Mask mask = {};
+  Mask mask = {};  ///< what is hidden
   /// Added to the scaled scores before they are masked; broadcasts to them, and may want a
   /// gradient. -infinity hides a key as the mask does. A lowest finite number hides it only next to
   /// higher scores: a query all of whose keys have it sees all of them.
   Tensor bias = {};
   std::optional<double> scale = {};  ///< of the scores; 1 / sqrt(E) when not given
   double dropout = 0;  ///< of the weights, whenever it is not 0: a function knows of no mode
-  AttentionPath path = AttentionPath::composed;
+  AttentionPath path = AttentionPath::composed;  ///< which operations compute it
 };
 
 /// softmax(scale * q k^T + bias, where not hidden) : q (..., L, E), k (..., S, E) -> (..., L, S).
@@ -51,13 +52,16 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
 
 /// The second half of attention: dropout(weights) v; v may have fewer heads than the weights, as k
 /// fewer than q. Dropout works in place on weights that are moved in and that nobody else holds.
+/// Errors as of matmul and dropout.
 Tensor weighted_values(Tensor weights, const Tensor& v, double dropout = 0);
 
 /// (..., T, heads * E) -> (..., heads, T, E), head h from the h-th part of the last dim. A view
-/// where the strides allow it.
+/// where the strides allow it. ShapeError: fewer than two dims, or features that heads do not
+/// divide.
 Tensor split_heads(const Tensor& x, std::int64_t heads);
 /// (..., heads, T, E) -> (..., T, heads * E), the inverse of split_heads. One copy, since the heads
-/// of a token lie apart; a reshape without the transpose would mix tokens.
+/// of a token lie apart; a reshape without the transpose would mix tokens. ShapeError: fewer than
+/// three dims.
 Tensor merge_heads(const Tensor& x);
 
 }  // namespace tapehead::nn

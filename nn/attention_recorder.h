@@ -27,16 +27,19 @@ struct AttentionMap {
   Tensor hidden = {};
 };
 
+/// Writes down what the attention modules of this thread attend to, while it lives.
 class AttentionRecorder : public ThreadScope<AttentionRecorder> {
  public:
   /// In the order of the calls.
   const std::vector<AttentionMap>& maps() const { return maps_; }
 
+  /// @{
   /// For attention modules: whether a recorder lives on this thread, outside any gradient call
   /// (what a checkpoint computes again was recorded before), and handing it weights and what their
   /// mask hides, if it does.
   static bool active() { return innermost() != nullptr && !Tape::walking(); }
   static void record(const Tensor& weights, const Tensor& hidden = {});
+  /// @}
 
  private:
   std::vector<AttentionMap> maps_;

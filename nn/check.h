@@ -1,5 +1,5 @@
 // Checks of options that modules and optimizers share. All throw ValueError that opens with
-// `operation` and names the option.
+// `operation` and names the option. Internal.
 #pragma once
 
 #include <cstdint>

@@ -13,6 +13,7 @@ namespace tapehead::nn {
 /// tgt (N, T, d_model), memory (N, S, d_model), or both without N -> tgt's shape. The state dict is
 /// PyTorch's; initial values follow the same distributions as there. ValueError: as the encoder's.
 struct TransformerDecoderLayer : Module {
+  /// Initial values are drawn from `generator`.
   explicit TransformerDecoderLayer(TransformerLayerOptions options,
                                    Generator& generator = default_generator());
 
@@ -27,8 +28,10 @@ struct TransformerDecoderLayer : Module {
                 const Mask& memory_mask = {}) const;
   void visit(Visitor& visitor) override;
   std::string summary() const override;
-  const TransformerLayerOptions& options() const { return options_; }
+  const TransformerLayerOptions& options() const { return options_; }  ///< as given
 
+  /// @{
+  /// The parts of the formula, in its order: each branch has its norm and its dropout.
   MultiHeadAttention self_attn;
   MultiHeadAttention multihead_attn;
   FeedForward feed_forward;
@@ -38,6 +41,7 @@ struct TransformerDecoderLayer : Module {
   Dropout dropout1;
   Dropout dropout2;
   Dropout dropout3;
+  /// @}
 
  private:
   template <class Attend>

@@ -24,6 +24,7 @@
 
 namespace tapehead::nn {
 
+/// How gradients travel.
 struct DataParallelOptions {
   /// A bucket holds so much, or one tensor that is larger. Small ones are on their way earlier,
   /// large ones cost fewer messages.
@@ -32,8 +33,8 @@ struct DataParallelOptions {
 
 /// A gradient as its bucket sees it.
 struct Parcel {
-  DType dtype = DType::f32;
-  std::int64_t bytes = 0;
+  DType dtype = DType::f32;  ///< of its elements
+  std::int64_t bytes = 0;    ///< of all of them
 };
 
 /// Which gradients travel together: in order, as many as fit in `bucket_bytes`, at least one, and
@@ -41,6 +42,7 @@ struct Parcel {
 std::vector<std::vector<std::size_t>> fill_buckets(std::span<const Parcel> parcels,
                                                    std::int64_t bucket_bytes);
 
+/// A module whose copies on all ranks of a group are kept equal.
 class DataParallel {
  public:
   /// Collective, as gradient() is. Gives rank 0's values to the module's parameters on every rank.
@@ -61,11 +63,12 @@ class DataParallel {
 
   /// What gradient() has cost.
   struct Traffic {
-    std::int64_t calls = 0;
+    std::int64_t calls = 0;     ///< so far; none are counted in a group of one
     std::int64_t buckets = 0;   ///< of one call
     std::int64_t bytes = 0;     ///< that the buckets of one call hold
     double waited_seconds = 0;  ///< after the walks: communication that they did not hide
   };
+  /// Of the calls so far.
   const Traffic& traffic() const { return traffic_; }
 
  private:

@@ -15,6 +15,7 @@ namespace tapehead::nn {
 /// ValueError: sizes not positive, d_model not divisible by nhead, dropout outside [0, 1],
 /// layer_norm_eps negative.
 struct TransformerEncoderLayer : Module {
+  /// Initial values are drawn from `generator`.
   explicit TransformerEncoderLayer(TransformerLayerOptions options,
                                    Generator& generator = default_generator());
 
@@ -26,14 +27,17 @@ struct TransformerEncoderLayer : Module {
                 const Tensor& bias = {}) const;
   void visit(Visitor& visitor) override;
   std::string summary() const override;
-  const TransformerLayerOptions& options() const { return options_; }
+  const TransformerLayerOptions& options() const { return options_; }  ///< as given
 
+  /// @{
+  /// The parts of the formula: each branch has its norm and its dropout.
   MultiHeadAttention self_attn;
   FeedForward feed_forward;
   LayerNorm norm1;
   LayerNorm norm2;
   Dropout dropout1;
   Dropout dropout2;
+  /// @}
 
  private:
   template <class Attend>

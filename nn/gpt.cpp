@@ -121,17 +121,15 @@ Tensor Gpt::features(const Tensor& tokens, GptCache* cache) const {
   return norm(x);
 }
 
-// All layers share one mask and one bias for their scores. Only composed attention reads the mask's
-// tensor, and a checkpoint would keep it: there each layer makes its own.
+// All layers share one mask and one bias for their scores. A checkpoint would keep the mask's
+// tensor: there each layer makes its own.
 Tensor Gpt::run_layers(Tensor x, const Shape& scores, GptCache* cache) const {
   const std::int64_t time = scores[2], keys = scores[3];
   Tensor bias;
   if (options_.positions == GptPositions::alibi)
     bias = alibi_bias(options_.heads, time, keys, keys - time, options_.dtype);
-  const bool shares_tensor =
-      options_.path == AttentionPath::composed && options_.checkpoint == Checkpointed::none;
   Mask mask = cache ? Mask() : Mask::causal();
-  if (shares_tensor) mask = mask.prepared(scores);
+  if (options_.checkpoint == Checkpointed::none) mask = mask.prepared(scores);
   for (std::size_t i = 0; i < layers.size(); ++i)
     x = cache ? layers[i].decode(x, (*cache)[i], mask, bias) : layers[i](x, mask, bias);
   return x;

@@ -22,20 +22,21 @@ enum class GptPositions {
 /// One for each layer: what the layers have seen of a sequence, or of a batch of sequences.
 using GptCache = std::vector<KeyValueCache>;
 
+/// Of Gpt.
 struct GptOptions {
-  std::int64_t vocab_size = 0;
+  std::int64_t vocab_size = 0;  ///< different tokens
   std::int64_t context = 0;  ///< the longest sequence
-  std::int64_t layers = 0;
-  std::int64_t heads = 0;
-  std::int64_t dim = 0;
+  std::int64_t layers = 0;   ///< transformer blocks
+  std::int64_t heads = 0;    ///< of queries; they divide dim
+  std::int64_t dim = 0;      ///< features of a token
   double dropout = 0;        ///< of the blocks and the embeddings, in training mode
   bool tied_output = false;  ///< logits by the token embedding's own weight
-  Activation activation = Activation::gelu;
-  GptPositions positions = GptPositions::learned;
+  Activation activation = Activation::gelu;        ///< of the feed-forward parts
+  GptPositions positions = GptPositions::learned;  ///< how the model knows them
   std::optional<std::int64_t> kv_heads = {};  ///< heads of keys and values; `heads` when not given
-  AttentionPath path = AttentionPath::composed;
+  AttentionPath path = AttentionPath::composed;  ///< of every layer
   Checkpointed checkpoint = Checkpointed::none;  ///< of every layer, but in decode()
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;                      ///< of parameters and results
 };
 
 /// Tokens (N, T) or (T), i64 -> logits (..., T, vocab_size) of each next token. Embeddings start as
@@ -44,8 +45,10 @@ struct GptOptions {
 /// positions of an odd dim. ShapeError: tokens of another rank, or more than `context` of them.
 /// IndexError: a token outside the vocabulary.
 struct Gpt : Module {
+  /// Initial values are drawn from `generator`.
   explicit Gpt(GptOptions options, Generator& generator = default_generator());
 
+  /// The logits of the whole sequence, causal: what stands at t depends on tokens 0..t.
   Tensor operator()(const Tensor& tokens) const;
 
   /// The logits of the tokens that come next in a sequence, (N, t) or (t): with an empty cache its
@@ -65,13 +68,13 @@ struct Gpt : Module {
 
   void visit(Visitor& visitor) override;
   std::string summary() const override;
-  const GptOptions& options() const { return options_; }
+  const GptOptions& options() const { return options_; }  ///< as given
 
-  Embedding token_embedding;
+  Embedding token_embedding;                           ///< (vocab_size, dim)
   std::optional<LearnedPositions> position_embedding;  ///< absent for other positions
-  Dropout dropout;
-  std::vector<TransformerEncoderLayer> layers;
-  LayerNorm norm;
+  Dropout dropout;                                     ///< of the embeddings
+  std::vector<TransformerEncoderLayer> layers;         ///< pre-norm, in order
+  LayerNorm norm;                                      ///< behind the last layer
   std::optional<Linear> head;  ///< without bias; absent when the output is tied
 
  private:

@@ -8,6 +8,7 @@ namespace tapehead::nn {
 
 /// U(-1/sqrt(fan_in), 1/sqrt(fan_in)): what torch.nn.Linear starts weight and bias from, with
 /// fan_in its number of inputs (He et al. 2015 with a = sqrt(5)). The variance is 1 / (3 fan_in).
+/// ValueError: fan_in not positive.
 Tensor linear_uniform(const Shape& shape, std::int64_t fan_in, DType dtype,
                       Generator& generator = default_generator());
 

@@ -7,19 +7,22 @@
 
 namespace tapehead::nn {
 
+/// What one attention layer has seen of a sequence, or of a batch of them.
 class KeyValueCache {
  public:
   KeyValueCache() = default;
   /// A copy has a buffer of its own: sequences may branch from it.
   KeyValueCache(const KeyValueCache& other);
+  /// Takes the buffer over.
   KeyValueCache(KeyValueCache&&) = default;
+  /// The same for assignment: copies, or takes over what is moved in.
   KeyValueCache& operator=(KeyValueCache other) noexcept;
 
   /// All that was seen, as views of the cache: (N, heads, size, features). Good until the next
   /// append or truncate: after truncate(), positions are written anew where these views may look.
   struct Seen {
-    Tensor keys;
-    Tensor values;
+    Tensor keys;    ///< features as append() was given
+    Tensor values;  ///< the same
   };
 
   /// The number of positions: the position of the token that comes next.

@@ -26,6 +26,11 @@ enum class Align {
   bottom_right,  ///< the last query sees all keys: the queries are the last of the sequence
 };
 
+/// The name, in graphs, of the tensor that Mask::causal() makes for the composed path. The fused
+/// one needs none, unless some query stands before the first key.
+inline constexpr const char* causal_mask_name = "causal_mask";
+
+/// Which keys each query may attend to: a rule that makes a tensor when scores ask for one.
 class Mask {
  public:
   /// Hides nothing.
@@ -39,12 +44,14 @@ class Mask {
   /// ValueError when negative.
   static Mask causal(std::int64_t offset);
 
+  /// @{
   /// Query i sees keys less than `width` places away, before and behind; under a causal mask (&)
   /// the last `width` keys, its own among them. As many queries as keys, else ShapeError in use, or
   /// placed as causal(). ValueError: width < 1, a negative offset.
   static Mask window(std::int64_t width);
   static Mask window(std::int64_t width, Align align);
   static Mask window(std::int64_t width, std::int64_t offset);
+  /// @}
   /// Every query sees keys 0..length - 1, or all when they are fewer, and no other. With it
   /// `Mask::causal() | Mask::prefix(n)` is the mask of a prefix language model. ValueError when
   /// negative.
@@ -66,10 +73,13 @@ class Mask {
   /// True where a query may not attend to a key; shapes as for keep().
   static Mask hide(const Tensor& is_hidden);
 
+  /// @{
   /// Keys that both (either) let be seen.
   friend Mask operator&(const Mask& a, const Mask& b);
   friend Mask operator|(const Mask& a, const Mask& b);
+  /// @}
 
+  /// Whether every query sees every key.
   bool hides_nothing() const { return rule_ == nullptr; }
 
   /// True where a key is hidden: bool, of a shape that broadcasts to `scores`. Undefined when the
@@ -84,8 +94,8 @@ class Mask {
   /// A triangle in the mask costs no tensor here, alone or combined by &. ShapeError as hidden().
   Parts parts(const Shape& scores) const;
 
-  /// The same mask with its tensor for `scores` already made, so that the layers of a model share
-  /// one; they share its parts(), too. For other shapes it is made anew.
+  /// The same mask, whose tensor for `scores` is made once, when it is first asked for, so that the
+  /// layers of a model share one; they share its parts(), too. For other shapes it is made anew.
   Mask prepared(const Shape& scores) const;
 
   /// One grid for each matrix of hidden(scores), '.' a key that may be seen, 'x' a hidden one, with

@@ -14,8 +14,8 @@ namespace tapehead::nn {
 
 /// What stands between scores and softmax: a mask, and what is added (undefined when nothing is).
 struct MaskAndBias {
-  Mask mask = {};
-  Tensor bias = {};
+  Mask mask = {};    ///< what is hidden
+  Tensor bias = {};  ///< what is added to the scores
 };
 
 /// The two masks of torch.nn.MultiheadAttention and of torch.nn.TransformerEncoderLayer (there

@@ -47,7 +47,9 @@ struct Causal final : Mask::Rule {
   std::int64_t first(const Shape& scores) const { return placement.first("Mask::causal", scores); }
 
   Tensor hidden(const Shape& scores) const override {
-    return gt(arange(keys(scores)), for_each_query(first(scores), scores));
+    Tensor later = gt(arange(keys(scores)), for_each_query(first(scores), scores));
+    if (first(scores) >= 0) later.set_name(causal_mask_name);
+    return later;
   }
 
   // A negative offset (the first queries see nothing) is left to the tensor.
@@ -177,19 +179,21 @@ struct Combined final : Mask::Rule {
 struct Prepared final : Mask::Rule {
   Mask mask;
   Shape shape;
-  Tensor tensor;  // mask.hidden(shape)
-  mutable std::once_flag parts_once;
-  mutable Mask::Parts made;  // mask.parts(shape), when somebody asked
+  mutable std::once_flag tensor_once, parts_once;
+  mutable Tensor tensor;     // mask.hidden(shape), when somebody asked
+  mutable Mask::Parts made;  // mask.parts(shape), likewise
 
   Tensor hidden(const Shape& scores) const override {
-    return scores == shape ? tensor : mask.hidden(scores);
+    if (scores != shape) return mask.hidden(scores);
+    std::call_once(tensor_once, [this] { tensor = mask.hidden(shape); });
+    return tensor;
   }
-  // The parts of a triangle are smaller than the tensor that was made.
+  // The parts of a triangle are smaller than the tensor.
   Mask::Parts parts(const Shape& scores) const override {
     if (scores != shape) return mask.parts(scores);
     std::call_once(parts_once, [this] {
       made = mask.parts(shape);
-      if (!made.causal_offset) made.hidden = tensor;
+      if (!made.causal_offset) made.hidden = hidden(shape);
     });
     return made;
   }
@@ -250,7 +254,8 @@ RulePtr documents(Tensor ids) {
 
 RulePtr hidden(Tensor tensor) {
   auto rule = std::make_shared<Hidden>();
-  rule->tensor = std::move(tensor);
+  // A triangle that was taken as a tensor is one to the composed path alone.
+  rule->tensor = tensor.name() == causal_mask_name ? tensor.detach() : std::move(tensor);
   return rule;
 }
 
@@ -264,7 +269,6 @@ RulePtr combined(Mask a, Mask b, bool both) {
 
 RulePtr prepared(Mask mask, const Shape& scores) {
   auto rule = std::make_shared<Prepared>();
-  rule->tensor = mask.hidden(scores);
   rule->mask = std::move(mask);
   rule->shape = scores;
   return rule;

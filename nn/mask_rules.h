@@ -1,4 +1,4 @@
-// What each kind of Mask computes. Not part of the interface: users meet Mask alone.
+// What each kind of Mask computes. Internal: users meet Mask alone.
 #pragma once
 
 #include <tapehead/nn/mask.h>

@@ -61,22 +61,27 @@ class Visitor {
   void operator()(std::string_view name, std::optional<Child>& child) {
     if (child) (*this)(name, *child);
   }
+  /// The same for one on the heap.
   template <std::derived_from<Module> Child>
   void operator()(std::string_view name, std::unique_ptr<Child>& child) {
     if (child) (*this)(name, *child);
   }
 
  protected:
+  /// What to do with a parameter, which is defined.
   virtual void on_parameter(std::string_view name, Tensor& parameter) = 0;
+  /// What to do with a child.
   virtual void on_child(std::string_view name, Module& child) = 0;
 };
 
+/// Base of everything that owns parameters or other modules.
 class Module {
  public:
   Module() = default;
   virtual ~Module() = default;
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
+  /// Takes parameters and mode over.
   Module(Module&& other) noexcept = default;
   /// The name belongs to the place in the parent, so it stays.
   Module& operator=(Module&& other) noexcept;
@@ -90,6 +95,7 @@ class Module {
   /// StateError, here and in the next two: a part is no leaf (parameter() was forgotten, or its
   /// handle was overwritten by a result), or two parts have one name.
   std::vector<Tensor> parameters() const;
+  /// The same with their names.
   StateDict named_parameters() const;
   /// The same with every name of a tied parameter. Handles, not copies.
   StateDict state_dict() const;
@@ -105,7 +111,9 @@ class Module {
 
   /// Training or evaluation mode of this module and all below it. Modules start in training mode.
   void train(bool on = true);
+  /// Evaluation mode.
   void eval() { train(false); }
+  /// Whether it is in training mode.
   bool training() const { return training_; }
 
   /// Gives each parameter its full name as its tensor's name, for graphs and errors, and each child
@@ -135,6 +143,7 @@ class Module {
 
 /// The tree below a module, a line each, with the number of parameters.
 std::string to_string(const Module& module);
+/// Writes to_string(module).
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
 /// A module with the options and values of `module` and parameters of its own, in its mode.
@@ -151,6 +160,7 @@ requires std::derived_from<M, Module> M clone(const M& module) {
 /// must not be moved meanwhile.
 class EvalMode {
  public:
+  /// Puts the module, and all below it, into evaluation mode.
   explicit EvalMode(Module& module);
   ~EvalMode();
   EvalMode(const EvalMode&) = delete;

@@ -8,6 +8,7 @@
 
 namespace tapehead::nn {
 
+/// The ranks of MPI's world.
 class MpiGroup final : public ProcessGroup {
  public:
   /// Whether this process was started by mpirun, or by another launcher of MPI programs.

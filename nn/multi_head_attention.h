@@ -22,11 +22,12 @@ enum class ProjectionInit {
                    ///< weights, out_proj.weight as Linear's, biases 0
 };
 
+/// Of MultiHeadAttention.
 struct MultiHeadAttentionOptions {
-  std::int64_t embed_dim = 0;
-  std::int64_t num_heads = 0;
+  std::int64_t embed_dim = 0;  ///< features of queries and output
+  std::int64_t num_heads = 0;  ///< they divide embed_dim
   double dropout = 0;  ///< of the weights, in training mode
-  bool bias = true;
+  bool bias = true;    ///< whether the projections have one
   std::optional<std::int64_t> kdim = {};  ///< features of the keys; embed_dim when not given
   std::optional<std::int64_t> vdim = {};  ///< features of the values; embed_dim when not given
   /// Heads of keys and values, each for a group of query heads; num_heads when not given, 1 for
@@ -35,13 +36,13 @@ struct MultiHeadAttentionOptions {
   std::optional<double> scale = {};  ///< of the scores; 1 / sqrt(features of a head) when not given
   /// Turns queries and keys by their positions (nn/positions.h): for self-attention, also in parts.
   std::optional<RotaryOptions> rotary = {};
-  ProjectionInit init = ProjectionInit::linear_uniform;
+  ProjectionInit init = ProjectionInit::linear_uniform;  ///< initial values
   /// Of attention() where no weights are asked for; with weights it is composed.
   AttentionPath path = AttentionPath::composed;
   /// Whether a call that returns no weights keeps its inputs only, and runs again in the backward
   /// pass (nn/checkpoint.h). The module must then stay where it is until that pass.
   bool checkpoint = false;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  ///< of parameters and results
 };
 
 /// Which weights to return.
@@ -52,6 +53,7 @@ enum class HeadWeights { averaged, per_head };
 /// ValueError: sizes not positive, embed_dim not divisible by num_heads, or num_heads by
 /// num_kv_heads, dropout outside [0, 1], rotary positions of heads with an odd number of features.
 struct MultiHeadAttention : Module {
+  /// Initial values are drawn from `generator`.
   explicit MultiHeadAttention(MultiHeadAttentionOptions options,
                               Generator& generator = default_generator());
 
@@ -63,8 +65,9 @@ struct MultiHeadAttention : Module {
   /// Self-attention.
   Tensor operator()(const Tensor& x, const Mask& mask = {}) const { return (*this)(x, x, x, mask); }
 
+  /// Output and weights of one call.
   struct WithWeights {
-    Tensor output;
+    Tensor output;   ///< as without weights
     Tensor weights;  ///< (N, L, S), or per head (N, num_heads, L, S); no N without a batch
   };
   /// The same output, and the attention weights as they were before dropout: rows sum to 1.
@@ -83,7 +86,7 @@ struct MultiHeadAttention : Module {
 
   void visit(Visitor& visitor) override;
   std::string summary() const override;
-  const MultiHeadAttentionOptions& options() const { return options_; }
+  const MultiHeadAttentionOptions& options() const { return options_; }  ///< as given
 
   // kv_dim is embed_dim * num_kv_heads / num_heads. The first weight is there when kdim = vdim =
   // embed_dim, else the next three are; nn/projection_layouts.h converts between them.

@@ -8,9 +8,10 @@
 
 namespace tapehead::nn {
 
+/// An entry of a state dict.
 struct NamedTensor {
-  std::string name;
-  Tensor tensor;
+  std::string name;  ///< dotted: "layers.0.norm1.weight"
+  Tensor tensor;     ///< a handle, not a copy
 };
 
 /// Names are unique; the order is that of the modules, and has no meaning to a reader.

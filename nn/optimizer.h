@@ -24,7 +24,7 @@ class StateReader;
 
 /// Parameters that are stepped alike.
 struct ParameterGroup {
-  StateDict parameters;
+  StateDict parameters;                     ///< leaves with their names
   std::optional<double> weight_decay = {};  ///< the optimizer's own when not given
   double lr_scale = 1;                      ///< a factor of the optimizer's lr
 };
@@ -32,11 +32,15 @@ struct ParameterGroup {
 /// What an optimizer steps: all parameters of a module, a list of tensors, or groups.
 class Parameters {
  public:
+  /// All of a module.
   Parameters(const Module& module);                // NOLINT: stands for the list
+  /// These leaves.
   Parameters(const std::vector<Tensor>& tensors);  // NOLINT: named "0", "1", ...
+  /// These groups.
   Parameters(std::vector<ParameterGroup> groups)   // NOLINT
       : groups_(std::move(groups)) {}
 
+  /// One group unless groups were given.
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
  private:
@@ -47,6 +51,7 @@ class Parameters {
 /// decay, and what has fewer than two dims (biases, the weights of norms), without.
 std::vector<ParameterGroup> decay_groups(const Module& module);
 
+/// Base of the optimizers: who is stepped, the state and its loading.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -57,6 +62,7 @@ class Optimizer {
   /// before anything is written, when one of them is not there.
   void step(const Gradients& gradients);
 
+  /// The learning rate.
   double lr() const { return number("lr"); }
   /// For schedules. ValueError unless finite and not negative.
   void set_lr(double lr);
@@ -72,12 +78,13 @@ class Optimizer {
   /// Hyperparameters by name; a switch is 0 or 1.
   using Numbers = std::map<std::string, double>;
 
+  /// A parameter and its state.
   struct Entry {
-    std::string name;
-    Tensor parameter;
-    std::size_t group = 0;
-    std::int64_t steps = 0;
-    std::vector<Tensor> slots = {};  // by slot_names(); none before the first step
+    std::string name;                ///< in state dicts
+    Tensor parameter;                ///< a handle to the leaf
+    std::size_t group = 0;           ///< which of the groups
+    std::int64_t steps = 0;          ///< that were made
+    std::vector<Tensor> slots = {};  ///< by slot_names(); none before the first step
   };
 
   /// `name` opens error texts and lives as long as the process; `numbers` are those of the kind of
@@ -94,8 +101,11 @@ class Optimizer {
   virtual void update(const Entry& entry, const Tensor& gradient, double lr,
                       double weight_decay) const = 0;
 
+  /// check() of the numbers, and of those that all kinds have.
   void check_all() const { check_all(numbers_); }
+  /// A hyperparameter by its name, which exists.
   double number(const std::string& name) const { return numbers_.at(name); }
+  /// The kind of optimizer, for errors.
   const char* name() const { return name_; }
 
  private:
@@ -109,11 +119,12 @@ class Optimizer {
   std::vector<Entry> entries_;
 };
 
+/// Of SGD; the names are PyTorch's.
 struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0;
+  double lr = 1e-3;       ///< learning rate
+  double momentum = 0;    ///< how much of the last direction is kept
   bool nesterov = false;  ///< ValueError without momentum
-  double weight_decay = 0;
+  double weight_decay = 0;  ///< pulls parameters to 0
 };
 
 /// g = g + weight_decay * p;  with momentum: b = momentum * b + g, from b = 0, and then
@@ -121,6 +132,7 @@ struct SGDOptions {
 /// 2013). ValueError: momentum, lr or weight_decay negative or not finite.
 class SGD final : public Optimizer {
  public:
+  /// ValueError as above, and as Optimizer's.
   explicit SGD(const Parameters& parameters, SGDOptions options = {});
 
  private:
@@ -130,11 +142,12 @@ class SGD final : public Optimizer {
               double weight_decay) const override;
 };
 
+/// Of Adam; the names are PyTorch's.
 struct AdamOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0;
+  double lr = 1e-3;                            ///< learning rate
+  std::array<double, 2> betas = {0.9, 0.999};  ///< of the moments m and v
+  double eps = 1e-8;                           ///< keeps the quotient finite
+  double weight_decay = 0;                     ///< pulls parameters to 0
 };
 
 /// g = g + weight_decay * p;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  at step k
@@ -142,10 +155,12 @@ struct AdamOptions {
 /// ValueError: betas outside [0, 1); lr, eps or weight_decay negative or not finite.
 class Adam : public Optimizer {
  public:
+  /// ValueError as above, and as Optimizer's.
   explicit Adam(const Parameters& parameters, const AdamOptions& options = {})
       : Adam("Adam", parameters, options, false) {}
 
  protected:
+  /// `decoupled`: weight decay as AdamW does it.
   Adam(const char* name, const Parameters& parameters, const AdamOptions& options, bool decoupled);
 
  private:
@@ -157,16 +172,18 @@ class Adam : public Optimizer {
   const bool decoupled_;
 };
 
+/// Of AdamW; the names are PyTorch's.
 struct AdamWOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0.01;
+  double lr = 1e-3;                            ///< learning rate
+  std::array<double, 2> betas = {0.9, 0.999};  ///< of the moments m and v
+  double eps = 1e-8;                           ///< keeps the quotient finite
+  double weight_decay = 0.01;                  ///< pulls parameters to 0
 };
 
 /// p = p - lr * weight_decay * p, then as Adam without decay (Loshchilov and Hutter 2019).
 class AdamW final : public Adam {
  public:
+  /// ValueError as above, and as Optimizer's.
   explicit AdamW(const Parameters& parameters, const AdamWOptions& options = {})
       : Adam("AdamW", parameters, {options.lr, options.betas, options.eps, options.weight_decay},
              true) {}

@@ -21,15 +21,17 @@ namespace tapehead::nn {
 Tensor sinusoidal_positions(std::int64_t count, std::int64_t dim, std::int64_t offset = 0,
                             DType dtype = DType::f32);
 
+/// Of LearnedPositions.
 struct LearnedPositionsOptions {
-  std::int64_t max_positions = 0;
-  std::int64_t dim = 0;
+  std::int64_t max_positions = 0;  ///< rows
+  std::int64_t dim = 0;            ///< features of a row
   double deviation = 0.02;  ///< of the normal initial values
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  ///< of parameters and results
 };
 
 /// Rows of a table of parameters. ValueError unless the sizes are positive.
 struct LearnedPositions : Module {
+  /// Initial values are drawn from `generator`.
   explicit LearnedPositions(LearnedPositionsOptions options,
                             Generator& generator = default_generator());
 
@@ -38,7 +40,7 @@ struct LearnedPositions : Module {
   Tensor operator()(std::int64_t count, std::int64_t offset = 0) const;
   void visit(Visitor& visitor) override;
   std::string summary() const override;
-  const LearnedPositionsOptions& options() const { return options_; }
+  const LearnedPositionsOptions& options() const { return options_; }  ///< as given
 
   Tensor weight;  ///< (max_positions, dim)
 
@@ -54,17 +56,18 @@ enum class RotaryPairs {
   halves,    ///< (0, E/2), (1, E/2 + 1), ...: as in GPT-NeoX and in Hugging Face's Llama files
 };
 
+/// Of rotary positions.
 struct RotaryOptions {
-  double base = 10000;
-  RotaryPairs pairs = RotaryPairs::adjacent;
+  double base = 10000;                        ///< the longest wave is about 2 pi times this
+  RotaryPairs pairs = RotaryPairs::adjacent;  ///< which features are turned together
 };
 
 /// The cosines and sines of the angles p * base^(-2i / E) of positions p = offset, offset + 1, ...,
 /// each (count, E / 2).
 struct RotaryTable {
-  Tensor cosines;
-  Tensor sines;
-  RotaryPairs pairs = RotaryPairs::adjacent;
+  Tensor cosines;                             ///< of the angles
+  Tensor sines;                               ///< of the angles
+  RotaryPairs pairs = RotaryPairs::adjacent;  ///< as rotate_positions applies them
 };
 
 /// The table for features E. A constant. ValueError: a negative count or offset, E not positive and

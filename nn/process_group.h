@@ -21,7 +21,9 @@ namespace tapehead::nn {
 /// group can only be left.
 class RankLostError : public StateError {
  public:
+  /// `operation` is the one that waited.
   RankLostError(std::string_view operation, int rank);
+  /// The one that has ended.
   int rank() const { return rank_; }
 
  private:
@@ -38,13 +40,16 @@ class Work {
   virtual void wait() = 0;
 };
 
+/// What this process sees of its group.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
+  /// The number of this process, from 0.
   int rank() const { return rank_; }
+  /// How many there are.
   int size() const { return size_; }
 
   /// Starts to replace each element of x, which is contiguous, f32 or f64, by its sum over all
@@ -67,12 +72,14 @@ class ProcessGroup {
   virtual bool is_first_to_report() { return true; }
 
  protected:
+  /// For kinds of groups.
   ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
 
  private:
   const int rank_, size_;
 };
 
+/// A group of one, in which everything is done at once.
 class OneProcess final : public ProcessGroup {
  public:
   OneProcess() : ProcessGroup(0, 1) {}

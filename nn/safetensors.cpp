@@ -2,8 +2,7 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/safetensors.h>
-
-#include <nlohmann/json.hpp>
+#include <tapehead/nn/strict_json.h>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +10,6 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <set>
 #include <span>
 #include <tuple>
 
@@ -143,25 +141,12 @@ std::string read_header(Reader& reader) {
   return text;
 }
 
-// JSON that names no key twice in one object and is no deeper than the format: an object of objects
-// of lists.
 Json parse_header(const Reader& reader, const std::string& text) {
-  constexpr int deepest = 3;
-  std::array<std::set<std::string>, deepest + 1> keys;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    using Event = Json::parse_event_t;
-    const bool opens = event == Event::object_start || event == Event::array_start;
-    if (opens && depth >= deepest) reader.reject("the header is nested too deeply");
-    if (event == Event::object_start) keys[static_cast<std::size_t>(depth) + 1].clear();
-    if (event == Event::key &&
-        !keys[static_cast<std::size_t>(depth)].insert(value.get<std::string>()).second)
-      reader.reject("the header names " + quoted(value.get<std::string>()) + " twice");
-    return true;
-  };
+  constexpr std::size_t deepest = 3;  // an object of objects of lists
   try {
-    return Json::parse(text, watch);
-  } catch (const Json::exception& error) {
-    reader.reject(std::string("the header is not JSON: ") + error.what());
+    return parse_json(text, deepest);
+  } catch (const JsonError& error) {
+    reader.reject(std::string("the header: ") + error.what());
   }
 }
 

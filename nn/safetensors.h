@@ -10,6 +10,7 @@
 
 namespace tapehead::nn {
 
+/// Strings by name, which a file may carry.
 using Metadata = std::map<std::string, std::string>;
 
 /// Writes the file atomically: a reader sees the old file or the new one, whole. Any layout and
@@ -19,9 +20,10 @@ using Metadata = std::map<std::string, std::string>;
 void save_safetensors(const std::filesystem::path& path, const StateDict& tensors,
                       const Metadata& metadata = {});
 
+/// What a file holds.
 struct Safetensors {
   StateDict tensors;  ///< in the order of their bytes in the file
-  Metadata metadata;
+  Metadata metadata;  ///< of the header
 };
 
 /// Reads a whole file. In a dry run the tensors have their shapes, and no values.

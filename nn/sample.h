@@ -9,6 +9,7 @@
 
 namespace tapehead::nn {
 
+/// How sample() chooses.
 struct SampleOptions {
   double temperature = 1;                  ///< 0: the most likely token, and nothing is drawn
   std::optional<std::int64_t> top_k = {};  ///< only the k most likely tokens (ties: the lower id)

@@ -39,6 +39,7 @@ class KeepInBf16 final : public SavedTensorHooks {
 /// writes nothing.
 class KeepOnDisk final : public SavedTensorHooks {
  public:
+  /// Makes the file in `folder`. IoError.
   explicit KeepOnDisk(const std::filesystem::path& folder);
   ~KeepOnDisk() override;
   std::unique_ptr<PackedTensor> pack(const SavedInfo& info, const Tensor& x) override;

@@ -13,11 +13,12 @@ namespace tapehead::nn {
 /// step `total`, and `floor` after that. Steps count from 0; step 0 of a warm-up is not lost: it
 /// has peak / warmup.
 struct CosineSchedule {
-  double peak = 0;
-  double floor = 0;
-  std::int64_t warmup = 0;
-  std::int64_t total = 0;
+  double peak = 0;          ///< the highest
+  double floor = 0;         ///< the last
+  std::int64_t warmup = 0;  ///< steps
+  std::int64_t total = 0;   ///< steps, warm-up included
 
+  /// The learning rate of a step.
   double operator()(std::int64_t step) const {
     if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
     if (step >= total) return floor;

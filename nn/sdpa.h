@@ -7,12 +7,13 @@
 
 namespace tapehead::nn {
 
+/// Of scaled_dot_product_attention, under PyTorch's names.
 struct ScaledDotProductAttentionOptions {
   double dropout_p = 0;    ///< of the weights, whenever it is not 0: pass 0 in evaluation mode
   bool is_causal = false;  ///< query i sees keys 0..i, from the top left whatever L and S are
   std::optional<double> scale = {};  ///< of the scores; 1 / sqrt(E) when not given
   bool enable_gqa = false;  ///< k and v may have fewer heads (dim -3) than q, as for attention()
-  AttentionPath path = AttentionPath::composed;
+  AttentionPath path = AttentionPath::composed;  ///< which operations compute it
 };
 
 /// torch.nn.functional.scaled_dot_product_attention: q (..., L, E), k (..., S, E), v (..., S, Ev)

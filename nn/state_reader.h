@@ -1,5 +1,5 @@
 // Strict reading of a state dict: what is loaded into asks for its entries one by one, everything
-// that does not fit is collected, and one error lists it all before anything is written.
+// that does not fit is collected, and one error lists it all before anything is written. Internal.
 #pragma once
 
 #include <tapehead/nn/named_tensor.h>

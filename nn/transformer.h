@@ -6,9 +6,10 @@
 
 namespace tapehead::nn {
 
+/// Of TransformerEncoder and TransformerDecoder.
 struct TransformerStackOptions {
-  TransformerLayerOptions layer = {};
-  std::int64_t num_layers = 0;
+  TransformerLayerOptions layer = {};  ///< of every layer
+  std::int64_t num_layers = 0;         ///< at least 1
   bool final_norm = false;  ///< a norm of the last layer's output; pre-norm stacks want one
 };
 
@@ -17,6 +18,7 @@ struct TransformerStackOptions {
 /// PyTorch's, layers start from values of their own, not from copies of one layer.
 /// ValueError: num_layers not positive, else as TransformerEncoderLayer.
 struct TransformerEncoder : Module {
+  /// Initial values are drawn from `generator`.
   explicit TransformerEncoder(TransformerStackOptions options,
                               Generator& generator = default_generator());
 
@@ -24,10 +26,10 @@ struct TransformerEncoder : Module {
   Tensor operator()(const Tensor& src, const Mask& mask = {}, const Tensor& bias = {}) const;
   void visit(Visitor& visitor) override;
   std::string summary() const override;
-  const TransformerStackOptions& options() const { return options_; }
+  const TransformerStackOptions& options() const { return options_; }  ///< as given
 
-  std::vector<TransformerEncoderLayer> layers;
-  std::optional<LayerNorm> norm;
+  std::vector<TransformerEncoderLayer> layers;  ///< in order
+  std::optional<LayerNorm> norm;                ///< with final_norm
 
  private:
   TransformerStackOptions options_;
@@ -36,6 +38,7 @@ struct TransformerEncoder : Module {
 /// The same of decoder layers: tgt (N, T, d_model), memory (N, S, d_model), or both without N ->
 /// tgt's shape.
 struct TransformerDecoder : Module {
+  /// Initial values are drawn from `generator`.
   explicit TransformerDecoder(TransformerStackOptions options,
                               Generator& generator = default_generator());
 
@@ -44,10 +47,10 @@ struct TransformerDecoder : Module {
                     const Mask& memory_mask = {}) const;
   void visit(Visitor& visitor) override;
   std::string summary() const override;
-  const TransformerStackOptions& options() const { return options_; }
+  const TransformerStackOptions& options() const { return options_; }  ///< as given
 
-  std::vector<TransformerDecoderLayer> layers;
-  std::optional<LayerNorm> norm;
+  std::vector<TransformerDecoderLayer> layers;  ///< in order
+  std::optional<LayerNorm> norm;                ///< with final_norm
 
  private:
   TransformerStackOptions options_;

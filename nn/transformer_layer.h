@@ -16,28 +16,31 @@ enum class Checkpointed {
 
 /// Names and defaults are PyTorch's, but for the last group. Layers are always batch first.
 struct TransformerLayerOptions {
-  std::int64_t d_model = 0;
-  std::int64_t nhead = 0;
-  std::int64_t dim_feedforward = 2048;
+  std::int64_t d_model = 0;             ///< features of a token
+  std::int64_t nhead = 0;               ///< they divide d_model
+  std::int64_t dim_feedforward = 2048;  ///< width of the feed-forward part
   double dropout = 0.1;  ///< of weights, activations and each branch, in training mode
-  Activation activation = Activation::relu;
-  double layer_norm_eps = 1e-5;
+  Activation activation = Activation::relu;  ///< of the feed-forward part
+  double layer_norm_eps = 1e-5;              ///< of the norms
   bool norm_first = false;  ///< whether a branch's input is normed, or the sum after the branch
-  bool bias = true;
+  bool bias = true;         ///< whether maps and norms have one
 
   std::optional<std::int64_t> num_kv_heads = {};  ///< of all attention; nhead when not given
   std::optional<RotaryOptions> rotary = {};       ///< positions, of self-attention only
-  ProjectionInit init = ProjectionInit::xavier_uniform;
-  AttentionPath path = AttentionPath::composed;
+  ProjectionInit init = ProjectionInit::xavier_uniform;  ///< of all attention
+  AttentionPath path = AttentionPath::composed;          ///< of all attention
   /// Unless none, the layer must stay where it is until the backward pass.
   Checkpointed checkpoint = Checkpointed::none;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  ///< of parameters and results
 };
 
+/// Of the part self_attn.
 MultiHeadAttentionOptions self_attention_options(const TransformerLayerOptions& options);
 /// The same without rotary positions: the keys stand in another sequence.
 MultiHeadAttentionOptions cross_attention_options(const TransformerLayerOptions& options);
+/// Of the part feed_forward.
 FeedForwardOptions feed_forward_options(const TransformerLayerOptions& options);
+/// Of every norm.
 LayerNormOptions layer_norm_options(const TransformerLayerOptions& options);
 
 /// "TransformerEncoderLayer (pre-norm)".

@@ -32,10 +32,14 @@ Tensor pow(const Tensor& a, const Tensor& b);
 /// A gradient does not flow around a singularity by selection alone: where(x > 0, log(x), 0) has
 /// the gradient 0 * (1/0) = NaN at x = 0. Select the argument too: log(where(x > 0, x, 1)).
 Tensor where(const Tensor& condition, Tensor a, Tensor b);
+/// @{
 /// The same with a number, as a 0-d constant, in place of one tensor.
 Tensor where(const Tensor& condition, Tensor a, double b);
 Tensor where(const Tensor& condition, double a, Tensor b);
+/// @}
 
+/// @{
+/// The functions of those names; a number is a factor or a summand.
 inline Tensor operator-(Tensor x) { return neg(std::move(x)); }
 inline Tensor operator+(Tensor a, Tensor b) { return add(std::move(a), std::move(b)); }
 inline Tensor operator-(Tensor a, Tensor b) { return sub(std::move(a), std::move(b)); }
@@ -49,5 +53,6 @@ inline Tensor operator*(Tensor x, double value) { return mul(std::move(x), value
 inline Tensor operator*(double value, Tensor x) { return mul(std::move(x), value); }
 inline Tensor operator/(Tensor x, double value) { return mul(std::move(x), 1.0 / value); }
 inline Tensor operator/(double value, Tensor x) { return mul(reciprocal(std::move(x)), value); }
+/// @}
 
 }  // namespace tapehead

@@ -13,13 +13,18 @@
 
 namespace tapehead {
 
+/// All elements 0.
 Tensor zeros(const Shape& shape, DType dtype = DType::f32);
+/// All elements 1.
 Tensor ones(const Shape& shape, DType dtype = DType::f32);
+/// All elements `value`.
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
+/// @{
 /// The same with the shape and dtype of x.
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
+/// @}
 
 /// start, start + step, ... below end (above it for a negative step); element i is start + i * step
 /// in double. ValueError: step is 0, or one of the three is not finite.
@@ -31,12 +36,16 @@ Tensor arange(std::int64_t end, DType dtype = DType::i64);
 /// ShapeError when the lists are ragged.
 class NestedList {
  public:
-  // Implicit by design: a list is written as plain numbers in braces.
+  /// @{
+  /// A number, or a list of lists. Implicit by design: written as plain numbers in braces.
   NestedList(std::integral auto value) : values_{static_cast<double>(value)} {}        // NOLINT
   NestedList(std::floating_point auto value) : values_{static_cast<double>(value)} {}  // NOLINT
   NestedList(std::initializer_list<NestedList> lists);                                 // NOLINT
+  /// @}
 
+  /// How deep the braces are, and how long.
   const Shape& shape() const { return shape_; }
+  /// In row-major order.
   const std::vector<double>& values() const { return values_; }
 
  private:

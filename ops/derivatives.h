@@ -1,6 +1,7 @@
 // Derivatives of a whole function of one tensor, as values. Each call opens a tape of its own, so
 // these are for answers, not for building larger graphs: the results are constants. An output that
-// does not depend on x has derivative zero.
+// does not depend on x has derivative zero. DTypeError unless x is floating, or a direction has the
+// dtype that it must; ShapeError where it has another shape. Errors of f pass through.
 #pragma once
 
 #include <tapehead/core/tensor.h>

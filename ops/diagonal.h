@@ -13,6 +13,7 @@ Tensor diagonal(const Tensor& x, std::int64_t dim0 = 0, std::int64_t dim1 = 1);
 
 /// The gradient of diagonal: g on the diagonal of a tensor of zeros of that shape. saves nothing;
 /// dg = diagonal of the gradient
+/// ShapeError: g has another shape than that diagonal; else as diagonal.
 Tensor diagonal_backward(const Tensor& g, const Shape& shape, std::int64_t dim0,
                          std::int64_t dim1);
 

@@ -9,6 +9,7 @@
 
 namespace tapehead {
 
+/// What stands between the products.
 struct FusedAttentionOptions {
   double scale = 1;  ///< of the scores
   /// Query i sees keys 0..i + causal_offset. Not negative, else ValueError.

@@ -1,4 +1,4 @@
-// For operations that may work in the buffer of a by-value operand.
+// For operations that may work in the buffer of a by-value operand. Internal.
 #pragma once
 
 #include <tapehead/core/tensor.h>

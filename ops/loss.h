@@ -10,16 +10,18 @@
 
 namespace tapehead {
 
+/// What becomes of the losses of single targets.
 enum class Reduction { none, mean, sum };
 /// "none", "mean" or "sum"; ValueError otherwise.
 Reduction parse_reduction(std::string_view text);
 /// "none", "mean" or "sum".
 std::string_view to_string(Reduction reduction);
 
+/// How cross_entropy weighs and adds up.
 struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;  ///< targets of this value count for nothing
   double label_smoothing = 0;        ///< in [0, 1], else ValueError
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::mean;  ///< of the losses
   Tensor weight = {};  ///< one factor for each class (no gradient), or undefined
 };
 

@@ -11,6 +11,7 @@
 
 namespace tapehead {
 
+/// Of matmul().
 struct MatmulOptions {
   double scale = 1;  ///< a factor of the product, folded into it: no pass of its own
 };
@@ -24,10 +25,12 @@ struct MatmulOptions {
 /// operands are not floating, or not of one dtype.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 /// Product of two batches of matrices: matmul of (batch, m, k) and (batch, k, n), with equal batch.
+/// ShapeError: other ranks, or batches that differ; else as matmul.
 Tensor bmm(const Tensor& a, const Tensor& b);
-/// Inner product of two 1-D tensors of equal size: 0-d. A matmul.
+/// Inner product of two 1-D tensors of equal size (ShapeError): 0-d. A matmul.
 Tensor dot(const Tensor& a, const Tensor& b);
-/// All products of two 1-D tensors: (n), (m) -> (n, m). A matmul of a column and a row.
+/// All products of two 1-D tensors (ShapeError): (n), (m) -> (n, m). A matmul of a column and a
+/// row.
 Tensor outer(const Tensor& a, const Tensor& b);
 
 }  // namespace tapehead

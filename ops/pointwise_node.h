@@ -1,4 +1,4 @@
-// How functions of one tensor are made; for the sources of pointwise and activations only.
+// How functions of one tensor are made. Internal to the sources of pointwise and activations.
 //
 // Each function is one struct: its value, and its pull, which turns the gradient of y into the
 // gradient of x. Both are written once, for numbers and for tensors alike: the fused kernel runs

@@ -19,6 +19,7 @@ namespace tapehead {
 /// a size is 0. A tensor without values reads "tensor(undefined)", or when it was made in a dry run
 /// "tensor(no values, f32 (2, 3))".
 std::string to_string(const Tensor& x);
+/// Writes to_string(x).
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
 }  // namespace tapehead

@@ -1,4 +1,4 @@
-// What matmul and linear share: products of matrices into a given buffer, and their gradients.
+// Products of matrices into a given buffer, and their gradients. Internal to matmul and linear.
 #pragma once
 
 #include <tapehead/core/node.h>

@@ -41,7 +41,7 @@ Tensor multinomial(const Tensor& probabilities, std::int64_t num_samples, bool r
 /// ValueError: p outside [0, 1]. With p = 0 x is returned and nothing is drawn.
 Tensor dropout(Tensor x, double p, Generator& generator = default_generator());
 /// The same dropout again: what dropout() did to a tensor of this shape when the generator stood at
-/// `state`. p in (0, 1].
+/// `state`. ValueError: p outside (0, 1].
 Tensor replay_dropout(Tensor x, double p, RandomState state);
 
 }  // namespace tapehead

@@ -42,9 +42,11 @@ Tensor logsumexp(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// and for p < 2 where x is.
 Tensor norm(const Tensor& x, double p = 2, const Dims& dims = {}, bool keepdim = false);
 
+/// @{
 /// Whether any (all) of the elements is true. Bool, no gradient. Over an empty dim: false (true)
 Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+/// @}
 
 /// g summed over the dims in which `shape` was broadcast, so that it has that shape again: the
 /// gradient of broadcasting. Recorded as a sum. ShapeError unless `shape` broadcasts to g's.

@@ -1,4 +1,4 @@
-// What the reductions share; for their sources only.
+// What the reductions share. Internal to their sources.
 #pragma once
 
 #include <tapehead/core/node.h>

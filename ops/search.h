@@ -18,6 +18,7 @@ Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdi
 /// Position of the smallest element, as argmax.
 Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
 
+/// What was found, and where.
 struct ValuesAndIndices {
   Tensor values;   ///< gathered from x, recorded
   Tensor indices;  ///< i64

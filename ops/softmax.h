@@ -12,8 +12,9 @@ namespace tapehead {
 /// What softmax makes of a row that is -inf throughout: 0/0 = NaN by IEEE, or zeros.
 enum class EmptyRow { nan, zero };
 
+/// Of softmax().
 struct SoftmaxOptions {
-  EmptyRow empty_row = EmptyRow::nan;
+  EmptyRow empty_row = EmptyRow::nan;  ///< what a row of -inf gives
 };
 
 /// y = exp(x - max) / sum(exp(x - max)) along dim.
@@ -23,9 +24,9 @@ struct SoftmaxOptions {
 Tensor softmax(Tensor x, std::int64_t dim, SoftmaxOptions options = {});
 
 /// dx = y * (g - sum(g * y)): the rule of softmax, an operation of its own so that it can be
-/// differentiated again. g and y have one shape and dtype. A moved-in g is worked on in place.
-/// saves g, y;  dg = h * y - y * sum(h * y),  dy = h * (g - sum(g * y)) - g * sum(h * y), where h
-/// is the gradient of dx
+/// differentiated again. g and y have one shape (ShapeError) and dtype. A moved-in g is worked on
+/// in place. saves g, y;  dg = h * y - y * sum(h * y),  dy = h * (g - sum(g * y)) - g * sum(h * y),
+/// where h is the gradient of dx
 Tensor softmax_backward(Tensor g, const Tensor& y, std::int64_t dim);
 
 /// y = x - max - log(sum(exp(x - max))) along dim; NaN for a row of -inf.

@@ -320,6 +320,10 @@ TEST_CASE("a malformed file is an error that says what is wrong, never a silent 
   const std::string twice =
       one.substr(0, one.size() - 2) + "," + one.substr(one.find("{\"name\": \"one\""));
   check_malformed(twice, "two cases are named one");
+  check_malformed(good.with("true", "true, \"requires_grad\": false").text(),
+                  "at cases[0].inputs[0].requires_grad: the key stands there twice");
+  check_malformed(good.with("[1, -2]", "[1, 1e400]").text(),
+                  "at cases[0].inputs[0].data[1]: a number is beyond float64");
 }
 
 TEST_CASE(

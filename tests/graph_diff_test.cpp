@@ -66,6 +66,18 @@ TEST_CASE("what the fused path changes is removed and added, and the totals are 
     CHECK(std::count(removed.begin(), removed.end(), gone) == 1);
 }
 
+TEST_CASE("slots of one name say what made the value that they keep") {
+  const Diff diff =
+      graph::diff(attention_step(), attention_step({.path = nn::AttentionPath::fused}));
+  std::vector<std::string> made;
+  for (const Diff::Entry& slot : diff.slots)
+    if (slot.place == "attn matmul.b #1" || slot.place == "attn fused_attention.v #1")
+      made.push_back(slot.made_by);
+  CHECK(made == std::vector<std::string>{"attn linear with in_proj_weight[12:24]",
+                                         "attn linear with in_proj_weight[24:36]"});
+  CHECK(graph::diff_text(diff).find("\n    made by: " + made[0] + "\n") != std::string::npos);
+}
+
 TEST_CASE("an attribute, a shape and a slot's bytes are changes of what stays in its place") {
   const Graph before = attention_step();
   Graph after = before;

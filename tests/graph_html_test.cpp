@@ -93,7 +93,10 @@ TEST_CASE("options that a page cannot show are refused") {
   check_throws(ErrorKind::value, {"graph html", "T2=4"}, [&] { page({.sizes = {{"T2", 4}}}); });
   check_throws(ErrorKind::value, {"T=0"}, [&] { page({.sizes = {{"T", 0}}}); });
   check_throws(ErrorKind::value, {"tapehead-attention/1"}, [&] { page({.attention = "{}"}); });
-  check_throws(ErrorKind::value, {"tapehead-attention/1"}, [&] { page({.attention = "<"}); });
+  check_throws(ErrorKind::value, {"the attention maps: not JSON"},
+               [&] { page({.attention = "<"}); });
+  check_throws(ErrorKind::value, {"the attention maps: at format: the key stands there twice"},
+               [&] { page({.attention = R"({"format": "tapehead-attention/1", "format": ""})"}); });
   check_throws(ErrorKind::value, {}, [&] { page({.budgets = {"saved <"}}); });
 }
 

@@ -101,6 +101,31 @@ TEST_CASE("a slot says whose results lie in the same storage, and in which step 
   CHECK(graph::saved_rows(unwatched).front().death == -1);
 }
 
+TEST_CASE("queries, keys and values are told apart by the rows of the weight that made them") {
+  const Graph graph = attention_step();
+  const json report = json::parse(graph::saved_json(graph, graph::saved_rows(graph)));
+  std::multiset<std::string> makers;
+  for (const json& row : report["rows"])
+    if (row["operation"] == "matmul") makers.insert(row["made_by"]);
+  const std::string linear = "attn linear with in_proj_weight";
+  CHECK(makers == std::multiset<std::string>{linear + "[0:12]", linear + "[12:24]",
+                                             linear + "[24:36]", "attn softmax"});
+  CHECK(contains(graph::saved_text(graph, graph::saved_rows(graph)),
+                 "\n    made by: " + linear + "[12:24]\n"));
+}
+
+TEST_CASE("a view of a parameter is found and shown by the parameter's name") {
+  const Graph graph = encoder_step({.norm_first = true});
+  const auto rows = graph::saved_rows(graph, {.name = "in_proj_weight"});
+  std::vector<std::string> names;
+  const json report = json::parse(graph::saved_json(graph, rows));
+  for (const json& row : report["rows"]) names.push_back(row["name"]);
+  const std::string weight = "self_attn.in_proj_weight";
+  CHECK(names ==
+        std::vector<std::string>{weight + "[0:12]", weight + "[12:24]", weight + "[24:36]"});
+  CHECK(graph::check_assertion(graph, "slots(name=\"in_proj_weight[12:24]\") == 1").holds);
+}
+
 TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
   const auto count = [](const graph::SavedSelection& selection, auto holds) {
     const auto rows = graph::saved_rows(small_step(), selection);

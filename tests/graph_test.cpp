@@ -224,6 +224,8 @@ TEST_CASE("a malformed graph file is an error that says where") {
   broken("\"flops\": 5", "\"flops\": 5.5", "row 0 of nodes: flops is not a 64-bit integer");
   broken("\"flops\": 5", "\"flops\": 9223372036854775808",
          "row 0 of nodes: flops is not a 64-bit integer");
+  broken("\"flops\": 5", "\"flops\": 1e400",
+         "row 0 of nodes: a number is beyond float64: number overflow parsing '1e400'");
   broken("\"flops\": 5", "\"flops\": -5", "row 0 of nodes: a count is negative");
   broken("\"flops\": 5", "\"flops\": 5, \"more\": 1", "row 0 of nodes: the row has a key");
   broken("\"inputs\": [0]", "\"inputs\": [2]", "row 0 of nodes: inputs names no row of values");
@@ -382,6 +384,26 @@ TEST_CASE("the saved table has the bytes that its documentation says") {
         "----------\n"
         "total                              6         8,389,608 (8.00 MiB) 100.0 %           4,096 "
         "(4.00 KiB)\n");
+}
+
+TEST_CASE("a module has a line for what lies in none of its children, or in several") {
+  Drawing drawing;
+  const std::int64_t shared = drawing.storage(64);
+  for (const int i : {0, 1}) {
+    const std::string block = "blocks." + std::to_string(i);
+    drawing.keep(block, drawing.storage(20));
+    drawing.keep(block, drawing.storage(4, Category::parameter));
+    drawing.keep(block + ".norm", drawing.storage(8));
+    drawing.keep(block + ".ff", shared);
+  }
+  std::vector<std::string> lines;
+  for (const graph::ModuleRow& row :
+       graph::table_rows(graph::folded(graph::module_sums(drawing.graph))))
+    lines.push_back(row.label + ": " + std::to_string(row.sums.operations) + " " +
+                    std::to_string(row.sums.activations) + " " + std::to_string(row.sums.others));
+  CHECK(lines == std::vector<std::string>{"blocks: 8 120 8", "  (own): 0 64 0", "  0-1 x 2: 8 56 8",
+                                          "    (own): 4 40 8", "    norm: 2 16 0",
+                                          "    ff: 2 0 0"});
 }
 
 TEST_CASE("a table stays within 100 columns, and within the stack, whatever the names") {

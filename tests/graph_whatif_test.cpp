@@ -1,20 +1,17 @@
 // What-if predictions against runs with the change made.
 #include "support/checks.h"
-#include "support/folder.h"
-#include "support/program.h"
 #include "support/training_steps.h"
 
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
-#include <tapehead/nn/atomic_file.h>
 #include <tapehead/tapehead.h>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,6 +77,29 @@ void for_each(F&& f) {
     }
 }
 
+// Two attentions under one mask, which is made for both or anew for each, and then more memory for
+// a moment of the forward pass than any other step needs.
+Graph shared_mask_step(nn::AttentionPath of_a, nn::AttentionPath of_b, bool is_made_once) {
+  const nn::MultiHeadAttention a({.embed_dim = 12, .num_heads = 3, .path = of_a}),
+      b({.embed_dim = 12, .num_heads = 3, .path = of_b});
+  const auto run = [](const char* name, const nn::MultiHeadAttention& attention, const Tensor& x,
+                      const nn::Mask& mask) {
+    const ModuleScope scope(name);
+    return attention(x, mask);
+  };
+  return watch([&] {
+    const Tensor x = zeros({2, 64, 12});
+    nn::Mask mask = nn::Mask::causal();
+    if (is_made_once) mask = mask.prepared({2, 3, 64, 64});
+    Tape tape;
+    const Tensor y = run("b", b, run("a", a, x, mask), mask);
+    (void)zeros({1000, 1000});
+    std::vector<Tensor> leaves = a.parameters();
+    for (const Tensor& leaf : b.parameters()) leaves.push_back(leaf);
+    (void)tape.gradient(sum(y * y), leaves);
+  });
+}
+
 }  // namespace
 
 TEST_CASE("a checkpoint does what was predicted: bytes saved, the peak, operations") {
@@ -133,8 +153,13 @@ TEST_CASE("the fused path does what was predicted: bytes saved, the peak, operat
 }
 
 TEST_CASE("the fused path is predicted with any mask, and with a bias that wants a gradient") {
-  const std::vector<nn::Mask> masks = {nn::Mask(), nn::Mask::causal(), nn::Mask::window(2),
-                                       nn::Mask::hide(zeros({32, 1, 1, 8}, DType::boolean))};
+  const nn::Mask padding = nn::Mask::hide(zeros({32, 1, 1, 8}, DType::boolean));
+  const std::vector<nn::Mask> masks = {nn::Mask(),
+                                       nn::Mask::causal(),
+                                       nn::Mask::window(2),
+                                       padding,
+                                       nn::Mask::hide(gt(randn({8, 8}), 0.0)),
+                                       nn::Mask::hide(nn::Mask::causal().hidden({32, 4, 8, 8}))};
   for (const nn::Mask& mask : masks)
     for (const bool with_bias : {false, true}) {
       CAPTURE(with_bias);
@@ -143,12 +168,25 @@ TEST_CASE("the fused path is predicted with any mask, and with a bias that wants
                           run(nn::AttentionPath::fused));
     }
   // The kernel keeps the padding alone, and makes the triangle itself.
-  const nn::Mask both = nn::Mask::causal() & masks.back();
+  const nn::Mask both = nn::Mask::causal() & padding;
   const Graph predicted =
       graph::fused(biased_step(both, false, nn::AttentionPath::composed), "attn");
   const Graph real = biased_step(both, false, nn::AttentionPath::fused);
   const std::int64_t too_much = predicted.saved_activation_bytes() - real.saved_activation_bytes();
   CHECK(too_much == 32 * 8 * 8 - 32 * 8);
+}
+
+TEST_CASE("the fused path is predicted where its peak falls into the forward pass under a mask") {
+  using enum nn::AttentionPath;
+  for (const bool held : {false, true}) {
+    CAPTURE(held);
+    const Graph plain = shared_mask_step(composed, composed, held);
+    const auto peak_step = static_cast<std::size_t>(graph::timeline(plain).peak_step);
+    REQUIRE(plain.steps[peak_step].phase == Graph::Phase::forward);
+    check_equal_figures(graph::fused(plain, "a"), shared_mask_step(fused, composed, held));
+    check_equal_figures(graph::fused(plain, "b"), shared_mask_step(composed, fused, held));
+    check_equal_figures(graph::fused(plain, "*"), shared_mask_step(fused, fused, held));
+  }
 }
 
 TEST_CASE("predicted graphs can be read by every other report, and predicted from again") {
@@ -161,6 +199,60 @@ TEST_CASE("predicted graphs can be read by every other report, and predicted fro
   const Graph real = gpt_step({.path = nn::AttentionPath::fused});
   check_equal_figures(fused, real);
   CHECK(fused.nodes.size() == real.nodes.size());
+}
+
+TEST_CASE(
+    "a predicted checkpoint stands in the graph as a real one, and is none to be made again") {
+  const auto operations = [](const Graph& graph, bool recomputed) {
+    std::multiset<std::string> all;
+    for (const Graph::Node& node : graph.nodes)
+      if (node.recomputed == recomputed) all.insert(node.module + " " + node.operation);
+    return all;
+  };
+  const auto already = [](const std::string& path) {
+    return graph::WhatIfMatch{.name = path, .note = "is a checkpoint already"};
+  };
+  const auto step = [](nn::Checkpointed checkpoint) {
+    const nn::Gpt gpt({.vocab_size = 11,
+                       .context = 6,
+                       .layers = 2,
+                       .heads = 3,
+                       .dim = 12,
+                       .checkpoint = checkpoint});
+    const Tensor tokens = zeros({2, 6}, DType::i64);
+    return watch([&] {
+      Tape tape;
+      const Tensor y = gpt(tokens);
+      (void)tape.gradient(sum(y * y), gpt.parameters());
+    });
+  };
+  const Graph real = step(nn::Checkpointed::block), plain = step(nn::Checkpointed::none),
+              predicted = graph::checkpointed(plain, "layers.*");
+  CHECK(predicted.saved_bytes() == real.saved_bytes());
+  for (const bool recomputed : {false, true})
+    CHECK(operations(predicted, recomputed) == operations(real, recomputed));
+  for (const Graph& graph : {real, predicted}) {
+    check_throws(ErrorKind::value, {"layers.0 is a checkpoint already"},
+                 [&] { (void)graph::checkpointed(graph, "layers.*"); });
+    check_throws(ErrorKind::value, {"layers.0 is a checkpoint already"},
+                 [&] { (void)graph::checkpoint_matches(graph, "layers.*"); });
+    check_throws(ErrorKind::value, {"layers has the checkpoint layers.0 in it"},
+                 [&] { (void)graph::checkpointed(graph, "layers"); });
+    check_throws(ErrorKind::value, {"no composed attention"},
+                 [&] { (void)graph::fused(graph, "layers.*"); });
+  }
+  // The other layer can be one, too.
+  const Graph one = graph::checkpointed(plain, "layers.1");
+  CHECK(graph::checkpoint_matches(one, "layers.*") ==
+        std::vector<graph::WhatIfMatch>{{.name = "layers.0"}, already("layers.1")});
+  check_equal_figures(graph::checkpointed(one, "layers.*"), predicted);
+}
+
+TEST_CASE("a mask that a checkpoint may read again is held when the others are fused") {
+  const Graph gpt = gpt_step({.batch = 8, .time = 24});
+  const auto peak = [](const Graph& graph) { return graph::timeline(graph).peak; };
+  CHECK(peak(graph::fused(graph::checkpointed(gpt, "layers.1"), "layers.0")) ==
+        peak(graph::checkpointed(graph::fused(gpt, "layers.0"), "layers.1")));
 }
 
 TEST_CASE("without events a prediction has the bytes saved and no peak") {
@@ -299,50 +391,4 @@ TEST_CASE("the fused path's flops are called what they are, with what they leave
   const std::string kept = graph::what_if_text(gpt, graph::checkpointed(gpt, "layers.*"));
   CHECK(contains(kept, label));
   CHECK_FALSE(contains(kept, note));
-}
-
-TEST_CASE("tapehead graph whatif prints the change, and writes the graph that would be") {
-  const Folder folder;
-  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
-  const std::string graph_file = folder.file("graph").string();
-  const Graph gpt = gpt_step(), then = graph::checkpointed(gpt, "layers.*");
-  graph::write_json(gpt, folder.file("step.json"));
-  const auto run = [&](const std::string& options) {
-    return run_program("graph whatif " + file + " " + options + " > " + out + " 2>&1");
-  };
-  CHECK(run("--checkpoint 'layers.*' --graph " + graph_file) == 0);
-  CHECK(nn::read_file("test", out) ==
-        graph::what_if_text(gpt, then, {{.name = "layers.0"}, {.name = "layers.1"}}));
-  CHECK(graph::read_json(folder.file("graph")) == then);
-  CHECK(run("--fuse '*' --json") == 0);
-  const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
-  const nlohmann::json& saved = report["saved_activation_bytes"];
-  CHECK(saved["now"] == gpt.saved_activation_bytes());
-  CHECK(saved["then"].get<std::int64_t>() - saved["now"].get<std::int64_t>() ==
-        saved["difference"]);
-  CHECK(report["matched"][1]["name"] == "layers.1.self_attn");
-  CHECK(run("--recompute '*gelu.x' --recompute 'layers.0.norm? *.x'") == 0);
-  CHECK(nn::read_file("test", out).find("matched: 4\n") != std::string::npos);
-  CHECK(run("--recompute '*gelu.x' --recompute nothing") == 2);
-  CHECK(run("--checkpoint nothing") == 2);
-  CHECK(run("--fuse '*' --checkpoint '*'") == 2);
-  CHECK(run("--fuse '*' --graph same.json -o same.json") == 2);
-}
-
-TEST_CASE("tapehead graph whatif says in one line which change is missing, or which is unknown") {
-  const Folder folder;
-  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
-  graph::write_json(attention_step(), folder.file("step.json"));
-  const auto complaint = [&](const std::string& options) {
-    CHECK(run_program("graph whatif " + options + " 2> " + out) == 2);
-    return nn::read_file("test", out);
-  };
-  CHECK(complaint(file) ==
-        "tapehead: graph whatif: give one of --checkpoint, --recompute, --fuse\n");
-  CHECK(complaint(file + " --fuse ''") == complaint(file));
-  for (const std::string& options : {file + " --fused '*'", "--fused '*' " + file}) {
-    CHECK(contains(complaint(options), "--fused"));
-    CHECK_FALSE(contains(complaint(options), "command"));
-  }
-  CHECK(contains(complaint("--fuse '*'"), "FILE is required"));
 }

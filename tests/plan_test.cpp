@@ -305,6 +305,8 @@ TEST_CASE("a model file has the sizes, and what is wrong with one is said by fie
   refused("12", "12.5", "\"dim\" must be a whole number");
   refused("12", "99999999999999999999", "\"dim\" must be a whole number");
   refused("12", "18446744073709551615", "\"dim\" must be a whole number");
+  refused("12", "1e400", "at dim: a number is beyond float64");
+  refused("12", "12, \"dim\": 24", "at dim: the key stands there twice");
   refused("}", R"(, "dropout": "some"})", "\"dropout\" must be a number");
   refused("}", R"(, "tied_output": 1})", "\"tied_output\" must be true or false");
   refused("}", R"(, "colour": 1})", "\"colour\" is no field");
@@ -393,7 +395,7 @@ TEST_CASE("tapehead plan refuses bad input with one line and exit code 2") {
   };
   refused("", "it needs --model, or --layers");
   refused("--layers 3 --dim 4", "it needs --model, or --layers");
-  refused("--model " + file, "m.json: it is not JSON");
+  refused("--model " + file, "m.json: at layers: not JSON");
   refused("--model gpt9", "gpt9");
   refused("--model gpt2 --heads 7", "--dim 768: it must be a multiple of --heads 7");
   refused("--model gpt2 --batch 0", "--batch 0: it must be positive");
@@ -406,5 +408,9 @@ TEST_CASE("tapehead plan refuses bad input with one line and exit code 2") {
   refused("--model gpt2 --fit batch", "--fit needs --memory");
   refused("--model gpt2 --memory 1GiB --fit dim", "--fit dim");
   refused("--model gpt2 --memory 1GiB --fit batch --batch 2", "--batch is what --fit batch finds");
+  for (const std::string size : {"batch", "context"})
+    refused("--model gpt2 --memory 8000000TiB --fit " + size,
+            "--memory 8000000TiB: a " + size + " that fills so much has more operations or bytes");
+  refused("--model gpt2 --memory 9000000TiB --fit batch", "--memory 9000000TiB: it must be");
   refused("--model gpt2 --colour red", "--colour");
 }

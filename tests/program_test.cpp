@@ -6,6 +6,7 @@
 #include <tapehead/graph/json.h>
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/safetensors.h>
+#include <tapehead/ops/create.h>
 
 #include <doctest/doctest.h>
 
@@ -19,6 +20,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -570,6 +572,34 @@ TEST_CASE("a damaged checkpoint is refused with one line and stays as it is") {
 }
 
 // ---- cases --------------------------------------------------------------------------------------
+
+TEST_CASE("a tensor of another dtype or shape in a checkpoint is refused by name") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  REQUIRE(run(folder, train(text, out, {"--steps", "2"})).exit_code == 0);
+  const std::string file = out + "/checkpoint.safetensors";
+  const nn::Safetensors good = nn::load_safetensors(file);
+  const auto refused = [&](std::size_t which, const Tensor& other) {
+    nn::Safetensors damaged = good;
+    damaged.tensors[which].tensor = other;
+    nn::save_safetensors(file, damaged.tensors, damaged.metadata);
+    const std::string written = content(file), name = damaged.tensors[which].name;
+    CAPTURE(name);
+    const Finished finished = run(folder, resume(out));
+    CHECK(finished.exit_code == 2);
+    CHECK(contains(finished.err, "checkpoint.safetensors: "));
+    CHECK(contains(finished.err, name.substr(name.find('.') + 1)));
+    CHECK(content(file) == written);
+  };
+  std::set<std::string> kinds;  // the last part of each name
+  for (std::size_t i = 0; i < good.tensors.size(); ++i) {
+    const auto& [name, tensor] = good.tensors[i];
+    if (!kinds.insert(name.substr(name.rfind('.') + 1)).second) continue;
+    refused(i, zeros(tensor.shape(), tensor.dtype() == DType::i64 ? DType::f64 : DType::i64));
+    refused(i, zeros({3, 1, 1}, tensor.dtype()));
+  }
+  CHECK(kinds.size() >= 10);
+}
 
 TEST_CASE("cases closes with the count, and its exit code says whether all passed") {
   const Folder folder;

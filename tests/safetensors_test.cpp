@@ -243,6 +243,8 @@ TEST_CASE("headers that are not the format's JSON are rejected") {
           "twice");
   rejects(make_file(R"({"a":{"dtype":"F32","shape":[],"data_offsets":[0,4],"more":1}})", 4),
           "unknown");
+  rejects(make_file(R"({"a":{"shape":[1e400],"dtype":"F32","data_offsets":[0,4]}})", 4),
+          "the header: at a.shape[0]: a number is beyond float64");
   rejects(make_file(R"({"__metadata__":{"a":1}})", 0), "no string");
   rejects(make_file(R"({"__metadata__":[]})", 0), "no object");
   std::string deep = "{\"a\":";

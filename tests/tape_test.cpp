@@ -104,7 +104,7 @@ TEST_CASE("a tensor of another open tape is a StateError, as an input and in gra
   Tape outer;
   const Tensor y = product(x, x);
   Tape inner;
-  check_throws(ErrorKind::state, {"product", "another open tape", "detach()"},
+  check_throws(ErrorKind::state, {"product", "another open tape", "x.detach()"},
                [&] { product(y, x); });
   check_throws(ErrorKind::state, {"gradient", "another open tape"},
                [&] { inner.gradient(y, {x}); });
@@ -145,7 +145,7 @@ TEST_CASE("an inner tape's result used under the outer one is a StateError that 
     Tape inner;
     y = product(x, x);
   }
-  check_throws(ErrorKind::state, {"product", "closed after this one had opened", "detach()"},
+  check_throws(ErrorKind::state, {"product", "closed after this one had opened", "x.detach()"},
                [&] { product(y, x); });
   CHECK(outer.gradient(product(y.detach(), x), {x})[x].item() == 9);
 }
@@ -156,7 +156,7 @@ TEST_CASE("a tape around this one that closes first leaves results that are no c
   const Tensor y = product(x, x);
   Tape tape;
   other.reset();
-  check_throws(ErrorKind::state, {"product", "detach()"}, [&] { product(y, x); });
+  check_throws(ErrorKind::state, {"product", "x.detach()"}, [&] { product(y, x); });
 }
 
 TEST_CASE("what was computed from a parameter outside any tape is a StateError under one") {
@@ -165,7 +165,8 @@ TEST_CASE("what was computed from a parameter outside any tape is a StateError u
   const Tensor z = scaled(y, 2);  // and what was computed from that
   CHECK(y.requires_grad());
   Tape tape;
-  check_throws(ErrorKind::state, {"scaled", "no tape was open", "detach()"}, [&] { scaled(y, 2); });
+  check_throws(ErrorKind::state, {"scaled", "no tape was open", "x.detach()"},
+               [&] { scaled(y, 2); });
   check_throws(ErrorKind::state, {"no tape was open"}, [&] { tape.gradient(z, {x}); });
   CHECK(product(z.detach(), x).requires_grad());
   CHECK(y.item() == 9);  // reading its value is fine
@@ -173,7 +174,8 @@ TEST_CASE("what was computed from a parameter outside any tape is a StateError u
 
 TEST_CASE("parameter takes sole ownership and refuses what is not a floating constant") {
   const Tensor shared = constant(1);
-  check_throws(ErrorKind::state, {"parameter", "shared"}, [&] { parameter(shared); });
+  check_throws(ErrorKind::state, {"parameter", "shared", "pass clone(x)"},
+               [&] { parameter(shared); });
   Tensor values = from_vector<double>({1, 2}, {2});
   const Tensor view = alias(values, {1}, {1}, 0);
   check_throws(ErrorKind::state, {"parameter", "shared"}, [&] { parameter(std::move(values)); });
@@ -181,7 +183,8 @@ TEST_CASE("parameter takes sole ownership and refuses what is not a floating con
                [] { parameter(from_vector<std::int64_t>({1}, {1})); });
   const Tensor x = leaf(1);
   Tape tape;
-  check_throws(ErrorKind::state, {"parameter", "tape"}, [&] { parameter(product(x, x)); });
+  check_throws(ErrorKind::state, {"parameter", "tape", "clone(x.detach())"},
+               [&] { parameter(product(x, x)); });
   check_throws(ErrorKind::state, {"parameter", "leaf"}, [] { parameter(leaf(1)); });
 }
 

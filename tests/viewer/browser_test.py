@@ -106,6 +106,20 @@ class ViewerTest(PageTest):
         self.until(lambda: self.text("#details h3") == "layers")
         self.assertEqual(self.text("#preview"), "")
 
+    def test_what_the_keyboard_is_at_is_shown_like_what_is_under_the_pointer(self):
+        self.page("gpt")
+        self.script("document.querySelector('#modules .view').focus()")
+        self.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+        self.until(lambda: "token_embedding" in self.text("#preview"))
+        self.assertNotIn("select=", self.driver.current_url)
+        self.script("document.querySelector('#tape .box').focus()")
+        for _ in range(3):
+            self.press(Keys.TAB)
+        self.assertEqual(self.script("return document.activeElement.dataset.key"), "module:layers")
+        self.until(lambda: self.text("#preview h3") == "layers")
+        self.press(Keys.ENTER)
+        self.until(lambda: self.text("#details h3") == "layers")
+
     def hover(self, selector):
         element = self.one(selector)
         self.script("arguments[0].scrollIntoView({block: 'center'})", element)
@@ -145,7 +159,7 @@ class ViewerTest(PageTest):
         before = self.column("modules", "name")
         self.assertIn("▸self_attn", before)
         self.click("#modules [data-key='module:layers.0-11.self_attn'] .fold")
-        self.until(lambda: "softmax × 12" in self.column("modules", "name"))
+        self.until(lambda: "reshape × 12" in self.column("modules", "name"))
         self.click("#modules [data-key='module:layers.0-11.self_attn'] .fold")
         self.until(lambda: self.column("modules", "name") == before)
         self.click("#modules [data-key='module:layers.0-11'] .repeats")
@@ -158,6 +172,49 @@ class ViewerTest(PageTest):
         self.script("document.querySelector('#modules .view').focus()")
         self.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
         self.until(lambda: "token_embedding" in self.text("#details h3"))
+
+    def test_a_module_shows_what_lies_in_none_below_it(self):
+        self.page("gpt_12")
+        modules = self.report("graph", "summary", self.sample("gpt_12"))["modules"]
+        layers = next(module for module in modules if module["name"] == "layers")["children"][0]
+        below = layers["children"]
+        own = "#modules [data-key='own:layers.0-11']"
+        self.assertIn("(own)", self.text(f"{own} [data-key=name]"))
+        for cell, key in (("[data-key=operations]", "operations"),
+                          ("[data-key=activations] div", "saved_activation_bytes")):
+            self.assertEqual(number(self.text(f"{own} {cell}")),
+                             layers[key] - sum(module[key] for module in below))
+        self.click(f"{own} .fold")
+        self.until(lambda: "gelu × 12" in self.column("modules", "name"))
+
+    def test_escape_ends_the_comparison_with_a_second_graph(self):
+        self.page("gpt", "--diff", self.sample("gpt_fused"))
+        self.assertTrue(self.all("#comparison"))
+        self.press(Keys.ESCAPE)
+        self.until(lambda: not self.all("#comparison"))
+
+    def set_width(self, pixels):
+        """Until the test's end."""
+        self.addCleanup(self.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": pixels, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+
+    def test_a_wide_page_has_no_hole_beside_the_question_before_there_is_an_answer(self):
+        self.set_width(2560)
+        widths = lambda: [round(self.one(f"#{panel}").rect["width"])
+                          for panel in ("timeline", "change", "modules")]
+        self.page("gpt")
+        timeline, change, modules = widths()
+        self.assertEqual([change, modules], [timeline, timeline])
+        self.page("gpt", state="checkpoint=layers.*")
+        timeline, change, modules = widths()
+        self.assertLess(change + modules, timeline)
+
+    def test_a_narrow_page_does_not_move_sideways(self):
+        for width in (780, 600, 400):
+            self.set_width(width)
+            self.page("gpt", state="checkpoint=layers.*")
+            self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), width)
 
     def test_escape_clears_the_search_then_the_selection_then_the_last_change(self):
         self.page("gpt", state="select=node:0&checkpoint=layers.0&fuse=layers.1")

@@ -75,8 +75,13 @@ class CompareTest(PageTest):
         state = "checkpoint=layers.1&fuse=layers.0&recompute=layers.0%20gelu.x"
         self.page("gpt", state=state)
         before = self.sample("gpt")
-        for kind, pattern in (("checkpoint", "layers.1"), ("fuse", "layers.0"),
-                              ("recompute", "layers.0 gelu.x")):
+        # A checkpoint hides what is in it, so the page asks for it last.
+        changes = (("fuse", "layers.0"), ("recompute", "layers.0 gelu.x"),
+                   ("checkpoint", "layers.1"))
+        self.assertEqual([code.text.split("json ")[1].split(" --graph")[0]
+                          for code in self.all("#change code")],
+                         [f"--{kind} '{pattern}'" for kind, pattern in changes])
+        for kind, pattern in changes:
             after = str(self.samples / f"then-{kind}.json")
             self.run_program("graph", "whatif", before, f"--{kind}", pattern, "--graph", after)
             before = after

@@ -103,6 +103,24 @@ class DrawingTest(PageTest):
 
     # ---- attention ----
 
+    def test_the_page_of_maps_has_tokens_along_its_axes(self):
+        text, run, page = (self.samples / name for name in ("text.txt", "run", "maps.html"))
+        text.write_text("the cat sat on the mat, and the dog sat on the cat. " * 20)
+        self.run_program("train", "--steps", 1, "--layers", 1, "--dim", 8, "--heads", 2,
+                         "--context", 16, "--batch", 1, "--threads", 1, "--text", text,
+                         "--out", run)
+        self.run_program("maps", "--model", run, "--text", "the cat", "-o", page)
+        self.browser.requests()
+        self.address = page.as_uri()
+        self.driver.get(self.address)
+        tokens = list("the␣cat")
+        labels = lambda axis: [span.text for span in self.all(f"#{axis} span")]
+        self.until(lambda: labels("keys") == tokens and labels("queries") == tokens)
+        box, large = self.one("#keys span").rect, self.one("#large").rect
+        self.assertLess(abs(box["x"] + box["width"] / 2 - large["x"] - large["width"] / 14), 2)
+        self.click("#large")  # the cell in the middle
+        self.until(lambda: [span.text for span in self.all(".axis .at")] == ["␣", "␣"])
+
     def attention(self, **more):
         """A file of maps of two queries and two keys."""
         file = self.samples / "maps.json"

@@ -44,15 +44,17 @@
 
 namespace tapehead::graph {
 
+/// What an expression said of a graph.
 struct Assertion {
+  /// One comparison of it.
   struct Comparison {
     std::string text;         ///< as it was written
     std::int64_t figure = 0;  ///< what the graph has
     bool in_bytes = false;    ///< the figure counts bytes
-    bool holds = false;
+    bool holds = false;       ///< the figure is as was claimed
     bool operator==(const Comparison&) const = default;
   };
-  bool holds = false;
+  bool holds = false;                   ///< the whole expression
   std::vector<Comparison> comparisons;  ///< all of them, in order
 };
 
@@ -61,8 +63,10 @@ struct Assertion {
 /// passed validate().
 Assertion check_assertion(const Graph& graph, std::string_view text);
 
+/// @{
 /// Each comparison with the figure that was found.
 std::string assertion_text(const Assertion& assertion);
 std::string assertion_json(const Assertion& assertion);
+/// @}
 
 }  // namespace tapehead::graph

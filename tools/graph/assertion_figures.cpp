@@ -3,6 +3,7 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/keepers.h>
+#include <tapehead/graph/maker.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/unmatched.h>
 
@@ -24,7 +25,8 @@ template <class F>
 void for_each_slot(const Graph& graph, const FigureFilter& by, F&& f) {
   for (const Graph::SavedSlot& slot : graph.saved) {
     const Graph::Value& value = value_of(graph, slot);
-    if (is_chosen(node_of(graph, slot), by) && matches(by.name, value.name)) f(slot, value);
+    if (is_chosen(node_of(graph, slot), by) && matches(by.name, name_label(graph, slot.value)))
+      f(slot, value);
   }
 }
 

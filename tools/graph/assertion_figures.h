@@ -1,4 +1,4 @@
-// The figures that assertions compare; for assertion.cpp only.
+// The figures that assertions compare. Internal to assertion.cpp.
 #pragma once
 
 #include <tapehead/core/graph.h>

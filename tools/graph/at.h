@@ -1,4 +1,4 @@
-// Rows of a graph by the ids that other rows hold.
+// Rows of a graph by the ids that other rows hold. Internal.
 #pragma once
 
 #include <tapehead/core/graph.h>

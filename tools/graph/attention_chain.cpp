@@ -1,5 +1,6 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/attention_chain.h>
+#include <tapehead/nn/mask.h>
 
 #include <algorithm>
 #include <optional>
@@ -112,8 +113,7 @@ std::vector<AttentionChain> find_chains(const Graph& graph, const Keepers& keepe
 }
 
 bool is_triangle(const Graph& graph, const Graph::SavedSlot& slot) {
-  const Graph::Value& mask = value_of(graph, slot);
-  return mask.shape.rank() == 2 && graph.storages[at(mask.storage)].operation == "gt";
+  return value_of(graph, slot).name == nn::causal_mask_name;
 }
 
 }  // namespace tapehead::graph

@@ -1,4 +1,4 @@
-// Composed attention among the operations of a graph.
+// Composed attention among the operations of a graph. Internal.
 #pragma once
 
 #include <tapehead/core/graph.h>
@@ -27,7 +27,7 @@ std::vector<AttentionChain> find_chains(const Graph& graph, const Keepers& keepe
                                         const std::vector<Region>& regions);
 
 /// Of the slot that keeps a chain's mask: whether it is a triangle, of which the fused kernel needs
-/// no tensor. A mask of two dims that comparing positions made (by "gt") is taken for one.
+/// no tensor: a mask that has the name of one (nn/mask.h).
 bool is_triangle(const Graph& graph, const Graph::SavedSlot& mask);
 
 }  // namespace tapehead::graph

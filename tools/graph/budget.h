@@ -20,20 +20,25 @@
 
 namespace tapehead::graph {
 
+/// Whether a condition holds, and what was measured.
 struct BudgetResult {
-  bool ok = false;
-  std::string message;
+  bool ok = false;      ///< it holds
+  std::string message;  ///< what was measured, and the slots at fault
+  /// ok.
   explicit operator bool() const { return ok; }
 };
+/// Writes the message.
 std::ostream& operator<<(std::ostream& out, const BudgetResult& result);
 
 /// A number of bytes, or a formula for it in named sizes (formula_value.h, and its errors).
 /// ValueError when negative.
 struct Budget {
-  Budget(std::int64_t at_most);  // implicit: saves_at_most(graph, 4096)
+  /// So many bytes. Implicit: saves_at_most(graph, 4096).
+  Budget(std::int64_t at_most);
+  /// The value of the formula: {"4*B*T^2", {{"B", 8}, {"T", 128}}}.
   Budget(std::string_view formula, const Sizes& sizes);
 
-  std::int64_t bytes;
+  std::int64_t bytes;       ///< at most
   std::string source = {};  ///< the formula with its sizes; empty when there is none
 };
 

@@ -1,10 +1,12 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/checkpoint_region.h>
+#include <tapehead/graph/glob.h>
 
 #include <algorithm>
 
 namespace tapehead::graph {
+
 Original::Original(const Graph& all)
     : graph(all), keepers(all), readers(all), slots_of_node(all.nodes.size()) {
   for (std::size_t i = 0; i < graph.saved.size(); ++i)
@@ -71,17 +73,57 @@ bool CheckpointRegion::is_before(std::int64_t step, const Graph::Event& event, b
   return !begun;
 }
 
+// Constants that others keep, too, as a mask that layers share and that the first of them makes:
+// the function holds them, and the second run makes neither them nor what was made on the way.
+void CheckpointRegion::leave_out_shared(const Script& script) {
+  for (const auto& [storage, first] : kept) {
+    const auto& slots = was.keepers.of_storage(storage);
+    const bool is_shared = std::any_of(slots.begin(), slots.end(), [&](std::int64_t slot) {
+      return !contains(was.graph.saved[at(slot)].node);
+    });
+    const Graph::Value& value = was.value(was.graph.saved[at(slots.front())].value);
+    if (!is_shared || value.producer >= 0 || value.leaf || born.erase(storage) == 0) continue;
+    const std::int64_t step = script.birth_step(storage);
+    for (const Graph::Event& event : script.events(step))
+      if (event.birth && script.death_step(event.storage) == step &&
+          was.graph.storages[at(event.storage)].operation != was.graph.steps[at(step)].operation)
+        born.erase(event.storage);
+  }
+}
+
 void CheckpointRegion::find_born(const Script& script) {
   for (std::int64_t step = f0; step <= f1; ++step) {
     bool begun = false;
     for (const Graph::Event& event : script.events(step))
       if (!is_before(step, event, begun) && event.birth) born.insert(event.storage);
   }
+  leave_out_shared(script);
   std::erase_if(inputs, [&](std::int64_t value) {
     return was.value(value).producer < 0 && born.contains(was.storage(value));
   });
   for (const std::int64_t value : inputs) entering.insert(was.storage(value));
   for (const std::int64_t value : parameters) entering.insert(was.storage(value));
+}
+
+bool is_checkpoint(const Graph& graph, const Region& region) {
+  return region.first == region.last && graph.nodes[at(region.last)].operation == "checkpoint";
+}
+
+std::vector<Region> regions_to_checkpoint(const Graph& graph, std::string_view path) {
+  std::vector<Region> regions = find_regions("whatif", graph, path);
+  const std::string found = regions.front().path;
+  std::erase_if(regions, [&](const Region& region) { return is_checkpoint(graph, region); });
+  if (regions.empty())
+    throw ValueError("whatif", (found.empty() ? std::string(root_name) : found) +
+                                   " is a checkpoint already, and so is all that matches \"" +
+                                   std::string(path) + "\"");
+  for (const Region& region : regions)
+    for (std::int64_t n = region.first; n <= region.last; ++n)
+      if (graph.nodes[at(n)].operation == "checkpoint")
+        throw ValueError("whatif", region.path + " has the checkpoint " +
+                                       graph.nodes[at(n)].module +
+                                       " in it; what one around it would do is not predicted");
+  return regions;
 }
 
 }  // namespace tapehead::graph

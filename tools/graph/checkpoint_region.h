@@ -1,4 +1,4 @@
-// What a region must know of itself to become a checkpoint; for what-if questions.
+// What a region must know of itself to become a checkpoint. Internal to what-if questions.
 #pragma once
 
 #include <tapehead/core/graph.h>
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string_view>
 #include <vector>
 
 namespace tapehead::graph {
@@ -60,7 +61,15 @@ struct CheckpointRegion {
   void find_kept();
   void find_steps(const Script& script);
   void find_born(const Script& script);
+  void leave_out_shared(const Script& script);
 };
+
+/// The regions of the modules that the path matches, those left out that are a checkpoint already.
+/// ValueError: nothing matches, no region is left, or one has a checkpoint among its operations.
+std::vector<Region> regions_to_checkpoint(const Graph& graph, std::string_view path);
+
+/// Whether the region is a checkpoint and nothing else.
+bool is_checkpoint(const Graph& graph, const Region& region);
 
 /// Edits the script for the gradients that cross the region's border: what whatif.h says of g, and
 /// of values that enter.

@@ -35,7 +35,7 @@ namespace tapehead::graph {
 
 /// A size that a model is given, and where it is sampled.
 struct Dimension {
-  std::string name;
+  std::string name;  ///< in forms: "T"
   int degree = 1;  ///< the highest exponent that a form may have
   /// Distinct. The first degree + 1 are combined with those of the other dimensions into the grid;
   /// the others, one at least, are for comparison. Where one size must divide another, as heads
@@ -60,17 +60,18 @@ std::map<std::string, std::optional<Polynomial>> closed_forms(
 /// What the slots of one operation in one module save. Modules that differ only in numbers, as the
 /// layers of a stack, stand together: "layers.*.self_attn".
 struct SavedForm {
-  std::string module;
-  std::string operation;
+  std::string module;     ///< folded path
+  std::string operation;  ///< its name
   int occurrence = 1;  ///< which one it is of those with this name in its module
-  std::string slot;
-  std::string reason;
+  std::string slot;    ///< its name
+  std::string reason;  ///< the formula that reads it
   std::optional<Polynomial> bytes;  ///< of the distinct storages and packings that it keeps
   /// What of that are activations which no earlier row keeps: over all rows these add up to
   /// saved_activations.
   std::optional<Polynomial> added;
 };
 
+/// The forms of a graph's figures; no value where there is none.
 struct GraphForms {
   std::optional<Polynomial> saved_activations;  ///< Graph::saved_activation_bytes()
   std::optional<Polynomial> saved;              ///< Graph::saved_bytes()

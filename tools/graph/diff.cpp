@@ -4,6 +4,7 @@
 #include <tapehead/graph/json_text.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
+#include <tapehead/graph/maker.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace tapehead::graph {
 namespace {
@@ -45,8 +47,10 @@ std::string describe_node(const Graph& graph, const Graph::Node& node) {
 std::string describe_slot(const Graph& graph, const Graph::SavedSlot& slot) {
   std::string text = describe(value_of(graph, slot));
   if (slot.packing >= 0) text += " packed as " + graph.packings[at(slot.packing)].how;
-  text += ", for inputs";
-  for (const std::int64_t input : slot.for_inputs) text += " " + std::to_string(input);
+  text += slot.for_inputs.size() == 1 ? ", for input" : ", for inputs";
+  const char* separator = " ";
+  for (const std::int64_t input : slot.for_inputs)
+    text += std::exchange(separator, ", ") + std::to_string(input);
   return text + ": " + slot.reason;
 }
 
@@ -65,7 +69,8 @@ Diff::Totals totals_of(const Graph& graph) {
 struct Thing {
   std::string place, description;
   std::int64_t bytes = 0;
-  std::string like = {};  // of a slot: what a moved one has in common
+  std::string like = {};     // of a slot: what a moved one has in common
+  std::string made_by = {};  // of a slot
 };
 
 // Module, operation, whether recomputed, which one of these; of a slot, its name and which one of
@@ -123,7 +128,8 @@ Things slots_of(const Graph& graph, const std::vector<Key>& keys) {
     things.add(key, {.place = numbered(slot_label(graph, slot), std::get<3>(key), node.recomputed),
                      .description = describe_slot(graph, slot),
                      .bytes = keepers.retained(slot),
-                     .like = node.operation + "." + slot.slot + " " + kept});
+                     .like = node.operation + "." + slot.slot + " " + kept,
+                     .made_by = maker_label(graph, slot.value)});
   }
   return things;
 }
@@ -166,6 +172,7 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
     else if (is->description == was.description && is->bytes == was.bytes) continue;
     entries.push_back({.kind = is ? Diff::Kind::changed : Diff::Kind::removed,
                        .place = was.place,
+                       .made_by = was.made_by,
                        .before = was.description,
                        .after = is ? is->description : "",
                        .bytes_before = was.bytes,
@@ -183,6 +190,7 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
     } else {
       entries.push_back({.kind = Diff::Kind::added,
                          .place = is.place,
+                         .made_by = is.made_by,
                          .after = is.description,
                          .bytes_after = is.bytes});
     }

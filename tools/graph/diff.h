@@ -15,7 +15,9 @@
 
 namespace tapehead::graph {
 
+/// What changed from a graph A to a graph B.
 struct Diff {
+  /// Sums over a graph.
   struct Totals {
     std::int64_t activations = 0;  ///< saved_activation_bytes()
     std::int64_t others = 0;       ///< bytes of saved parameters and inputs
@@ -25,25 +27,28 @@ struct Diff {
     bool operator==(const Totals&) const = default;
   };
 
+  /// What became of an entry.
   enum class Kind : std::uint8_t { removed, added, changed, moved };
 
   /// An operation or a slot. It has changed when its description or its bytes differ. A slot has
   /// moved when it is gone from one place and is new in another, and keeps as much of the same
   /// shape and dtype under the same name.
   struct Entry {
-    Kind kind = Kind::changed;
+    Kind kind = Kind::changed;      ///< what became of it
     std::string place = {};         ///< "layers.0 softmax #3", of a slot "layers.0 softmax.y #3"
     std::string to = {};            ///< of a moved slot: where it is now
+    std::string made_by = {};  ///< of a slot: what made the value (maker.h), before or else after
     std::string before = {};        ///< shapes, dtypes, attributes; empty when it was not there
     std::string after = {};         ///< empty when it is not there any more
     std::int64_t bytes_before = 0;  ///< of a slot: retained
-    std::int64_t bytes_after = 0;
+    std::int64_t bytes_after = 0;   ///< the same
     bool operator==(const Entry&) const = default;
   };
 
-  Totals before, after;
+  Totals before;             ///< of A
+  Totals after;              ///< of B
   std::vector<Entry> nodes;  ///< removed and changed ones in the order of A, then added ones
-  std::vector<Entry> slots;
+  std::vector<Entry> slots;  ///< in the same order
   /// Bytes of the moved slots.
   std::int64_t moved_bytes() const;
   /// Nothing above differs. (Names of values, strides and the order of events are not compared.)
@@ -56,9 +61,11 @@ Diff diff(const Graph& a, const Graph& b);
 /// "removed", "added", "changed" or "moved".
 std::string_view to_string(Diff::Kind kind);
 
+/// @{
 /// Totals of both and the difference, then one entry a paragraph: "-" removed, "+" added, "~"
 /// changed, ">" moved.
 std::string diff_text(const Diff& diff);
 std::string diff_json(const Diff& diff);
+/// @}
 
 }  // namespace tapehead::graph

@@ -1,4 +1,4 @@
-// Work in place, undone; for what-if questions.
+// Work in place, undone. Internal to what-if questions.
 #pragma once
 
 #include <tapehead/core/graph.h>

@@ -1,4 +1,4 @@
-// Exact fractions of 128 bits, for closed forms and formulas.
+// Exact fractions of 128 bits, for closed forms and formulas. Internal.
 #pragma once
 
 #include <cstdint>

@@ -15,9 +15,11 @@ bool matches_whole(std::string_view pattern, std::string_view name);
 /// of those outside any module.
 inline constexpr std::string_view root_name = "(root)";
 
+/// @{
 /// As matches() and matches_whole(), of a module's path. root_name stands for the empty path, which
 /// "*" matches too.
 bool matches_module(std::string_view pattern, std::string_view path);
 bool matches_whole_module(std::string_view pattern, std::string_view path);
+/// @}
 
 }  // namespace tapehead::graph

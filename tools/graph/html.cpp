@@ -5,6 +5,7 @@
 #include <tapehead/graph/json_text.h>
 #include <tapehead/graph/lint.h>
 #include <tapehead/graph/page.h>
+#include <tapehead/nn/strict_json.h>
 
 #include <algorithm>
 #include <array>
@@ -15,10 +16,11 @@ namespace tapehead::graph {
 namespace {
 
 using nlohmann::json;
+using std::string_view_literals::operator""sv;
 
 constexpr std::string_view viewer_page =
 #include "viewer.html.inc"
-    ;
+    ""sv;  // whose length the compiler knows: counting so much goes beyond what it will do
 
 // JSON has these characters in strings only, where each may be written as an escape. "<" could end
 // the element or begin a comment; the others are inert there, and escaped for whoever copies them.
@@ -87,7 +89,13 @@ json sizes_of(const std::map<std::string, std::int64_t>& sizes) {
 }
 
 std::string attention_of(const std::string& text) {
-  const json maps = json::parse(text, nullptr, false);
+  const json maps = [&] {
+    try {
+      return nn::parse_json(text);
+    } catch (const nn::JsonError& error) {
+      throw ValueError("graph html", std::string("the attention maps: ") + error.what());
+    }
+  }();
   if (!maps.is_object() || maps.value("format", json()) != "tapehead-attention/1")
     throw ValueError("graph html", "the attention maps are not of format tapehead-attention/1");
   return json_line(maps);

@@ -31,8 +31,10 @@ void write_json(const Graph& graph, const std::filesystem::path& path);
 /// names a row that exists, every shape can exist, and sums of bytes fit. ValueError says what is
 /// wrong and in which row; `source` (a file's name) stands in the text.
 Graph from_json(std::string_view text, std::string_view source = "text");
+/// @{
 /// IoError when the stream or the file cannot be read, ValueError as from_json.
 Graph read_json(std::istream& in);
 Graph read_json(const std::filesystem::path& path);
+/// @}
 
 }  // namespace tapehead::graph

@@ -8,6 +8,7 @@
 #include <tapehead/graph/json_rows.h>
 #include <tapehead/graph/validate.h>
 #include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/strict_json.h>
 
 #include <array>
 #include <istream>
@@ -20,13 +21,6 @@ namespace {
 
 using nlohmann::json;
 using Kind = JsonCell::Kind;
-
-// "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its bracket.
-std::string_view plain_message(const json::exception& error) {
-  const std::string_view text = error.what();
-  const std::size_t bracket = text.find("] ");
-  return bracket == std::string_view::npos ? text : text.substr(bracket + 2);
-}
 
 // ---- the file ----------------------------------------------------------------------------------
 
@@ -112,7 +106,7 @@ class Reader {
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const json::exception& error) {
-    fail("not JSON: " + std::string(plain_message(error)));
+    fail(where() + nn::json_fault(error));
   }
 
   Graph finish() {
@@ -205,6 +199,9 @@ class Reader {
     row_.finish();
   }
 
+  std::string where() const {
+    return level_ < 2 ? "" : "row " + std::to_string(rows_) + " of " + table_ + ": ";
+  }
   [[noreturn]] void fail(const std::string& what) const {
     throw ValueError("read_json", source_ + ": " + what);
   }
@@ -236,10 +233,11 @@ const std::array<Reader::Table, 9> Reader::tables = {{
 
 Graph from_json(std::string_view text, std::string_view source) {
   Reader reader(source);
-  // The parser would take it for the end, and what stands behind it for nothing.
-  if (const std::size_t zero = text.find('\0'); zero != text.npos)
-    throw ValueError("read_json", std::string(source) + ": not JSON: byte " +
-                                      std::to_string(zero + 1) + " is zero");
+  try {
+    nn::check_no_zero_byte(text);
+  } catch (const nn::JsonError& error) {
+    throw ValueError("read_json", std::string(source) + ": " + error.what());
+  }
   json::sax_parse(text.begin(), text.end(), &reader);
   return reader.finish();
 }

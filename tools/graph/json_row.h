@@ -1,4 +1,4 @@
-// One row of a graph file while it is read; for the reader only.
+// One row of a graph file while it is read. Internal to the reader.
 #pragma once
 
 #include <tapehead/core/graph.h>

@@ -1,4 +1,4 @@
-// Rows of a graph file as rows of a Graph; for the reader only.
+// Rows of a graph file as rows of a Graph. Internal to the reader.
 #pragma once
 
 #include <tapehead/core/graph.h>

@@ -1,4 +1,4 @@
-// JSON as text. Bytes that are not UTF-8, which names may hold, become U+FFFD.
+// JSON as text. Bytes that are not UTF-8, which names may hold, become U+FFFD. Internal.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Which slots keep which storage.
+// Which slots keep which storage. Internal.
 #pragma once
 
 #include <tapehead/core/graph.h>

@@ -1,4 +1,4 @@
-// How reports name what stands in a graph.
+// How reports name what stands in a graph. Internal.
 #pragma once
 
 #include <tapehead/core/graph.h>

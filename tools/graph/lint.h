@@ -42,8 +42,10 @@ struct Finding {
 /// The graph comes from a tape or has passed validate().
 std::vector<Finding> lint(const Graph& graph);
 
+/// @{
 /// Findings with rule, operation, slot, module, shape, bytes and mending.
 std::string lint_text(const Graph& graph, const std::vector<Finding>& findings);
 std::string lint_json(const Graph& graph, const std::vector<Finding>& findings);
+/// @}
 
 }  // namespace tapehead::graph

@@ -169,6 +169,16 @@ ModuleSums without_children(const ModuleSums& module) {
           .children = {}};
 }
 
+std::string indented(const std::string& label, std::size_t depth) {
+  return std::string(2 * std::min<std::size_t>(depth, 8), ' ') + label;
+}
+
+// Unless they are 0.
+void add_own_row(const std::string& label, const ModuleSums& module, std::vector<ModuleRow>& rows) {
+  ModuleSums own = own_sums(module);
+  if (!has_same_sums(own, {})) rows.push_back({label, std::move(own)});
+}
+
 void add_rows(const std::string& prefix, const ModuleSums& module, std::size_t depth,
               std::vector<ModuleRow>& rows) {
   const std::string name = prefix + module.name;
@@ -176,8 +186,8 @@ void add_rows(const std::string& prefix, const ModuleSums& module, std::size_t d
       has_same_sums(module, module.children[0]))
     return add_rows(name + ".", module.children[0], depth, rows);
   const std::string repeats = module.repeats > 1 ? " x " + std::to_string(module.repeats) : "";
-  rows.push_back({std::string(2 * std::min<std::size_t>(depth, 8), ' ') + name + repeats,
-                  without_children(module)});
+  rows.push_back({indented(name + repeats, depth), without_children(module)});
+  if (!module.children.empty()) add_own_row(indented("(own)", depth + 1), module, rows);
   for (const ModuleSums& child : module.children) add_rows("", child, depth + 1, rows);
 }
 
@@ -208,9 +218,9 @@ ModuleSums module_sums(const Graph& graph) { return Builder(graph).build(false);
 
 ModuleSums module_sums_with_parameters(const Graph& graph) { return Builder(graph).build(true); }
 
-ModuleSums root_sums(const ModuleSums& tree) {
-  ModuleSums rest = without_children(tree);
-  for (const ModuleSums& child : tree.children) {
+ModuleSums own_sums(const ModuleSums& module) {
+  ModuleSums rest = without_children(module);
+  for (const ModuleSums& child : module.children) {
     take_from(rest.operations, child.operations);
     take_from(rest.activations, child.activations);
     take_from(rest.others, child.others);
@@ -236,8 +246,7 @@ ModuleSums folded(ModuleSums tree) {
 
 std::vector<ModuleRow> table_rows(const ModuleSums& tree) {
   std::vector<ModuleRow> rows;
-  ModuleSums rest = root_sums(tree);
-  if (!has_same_sums(rest, {})) rows.push_back({std::string(root_name), std::move(rest)});
+  add_own_row(std::string(root_name), tree, rows);
   for (const ModuleSums& child : tree.children) add_rows("", child, 0, rows);
   return rows;
 }

@@ -14,12 +14,12 @@ namespace tapehead::graph {
 struct ModuleSums {
   std::string name;          ///< the last part of its path, "0-3" for modules folded together
   std::int64_t repeats = 1;  ///< how many neighbours this entry stands for; sums are over all
-  std::int64_t operations = 0;
+  std::int64_t operations = 0;   ///< that were recorded
   std::int64_t activations = 0;  ///< bytes of saved storages that are no parameters or inputs
   std::int64_t others = 0;       ///< bytes of saved parameters and inputs
   std::int64_t flops = 0;        ///< of its operations in the forward computation
   std::int64_t parameters = 0;   ///< bytes of its parameters, where they were asked for
-  std::vector<ModuleSums> children;
+  std::vector<ModuleSums> children;  ///< in the order in which they first ran
   bool operator==(const ModuleSums&) const = default;
 };
 
@@ -43,10 +43,10 @@ ModuleSums module_sums_with_parameters(const Graph& graph);
 /// otherwise.
 ModuleSums folded(ModuleSums tree);
 
-/// What no child of the tree counts: what has no module's path, as the operations of an unnamed
-/// root module itself and those outside any module, and what several children share. Without a name
-/// and children.
-ModuleSums root_sums(const ModuleSums& tree);
+/// What no child of the module counts: what its own operations do, and what several children share.
+/// Of the tree itself that is what has no module's path, as the operations of an unnamed root
+/// module and those outside any module. With the module's name and repeats, without children.
+ModuleSums own_sums(const ModuleSums& module);
 
 /// One line of a table by module.
 struct ModuleRow {
@@ -54,9 +54,9 @@ struct ModuleRow {
   ModuleSums sums;    ///< without the children
 };
 
-/// The lines of a table of `tree`, parents before their children. root_sums() come first as
-/// "(root)", unless they are 0. A module that adds nothing to its only child shares that child's
-/// line.
+/// The lines of a table of `tree`, parents before their children. own_sums() come before the
+/// children as "(own)", those of the tree as "(root)", unless they are 0. A module that adds
+/// nothing to its only child shares that child's line.
 std::vector<ModuleRow> table_rows(const ModuleSums& tree);
 
 }  // namespace tapehead::graph

@@ -1,4 +1,4 @@
-// What a name that is not there may have been meant for.
+// What a name that is not there may have been meant for. Internal.
 #pragma once
 
 #include <set>

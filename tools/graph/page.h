@@ -1,4 +1,4 @@
-// Pages that carry their data.
+// Pages that carry their data. Internal.
 #pragma once
 
 #include <string>

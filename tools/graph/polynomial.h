@@ -9,13 +9,14 @@
 
 namespace tapehead::graph {
 
+/// A polynomial with exact coefficients. An immutable value.
 class Polynomial {
  public:
   /// numerator / denominator times the sizes, each to its exponent. In lowest terms, the
   /// denominator positive.
   struct Term {
-    std::int64_t numerator = 0;
-    std::int64_t denominator = 1;
+    std::int64_t numerator = 0;    ///< of the coefficient
+    std::int64_t denominator = 1;  ///< of the coefficient
     std::vector<int> exponents;  ///< one for each name
     bool operator==(const Term&) const = default;
   };
@@ -24,7 +25,9 @@ class Polynomial {
   /// highest total degree first, and of one degree those with the earlier names.
   Polynomial(std::vector<std::string> names, std::vector<Term> terms);
 
+  /// Of the sizes.
   const std::vector<std::string>& names() const { return names_; }
+  /// Sorted; none for 0.
   const std::vector<Term>& terms() const { return terms_; }
 
   /// The value for these sizes, one for each name. ValueError: another number of sizes, a value
@@ -43,8 +46,8 @@ std::string to_string(const Polynomial& polynomial);
 
 /// The nodes of a grid: of each name the sizes that the grid has, all distinct.
 struct Axis {
-  std::string name;
-  std::vector<std::int64_t> nodes;
+  std::string name;                 ///< of a size
+  std::vector<std::int64_t> nodes;  ///< its values
 };
 
 /// The only polynomial that has the degree (number of nodes - 1) or less in each name and the given

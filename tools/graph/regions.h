@@ -1,4 +1,4 @@
-// Runs of operations of one module, which what-if questions change together.
+// Runs of operations of one module, which what-if questions change together. Internal.
 #pragma once
 
 #include <tapehead/core/graph.h>

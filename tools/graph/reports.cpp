@@ -63,7 +63,7 @@ json to_json(const ModuleSums& sums) {
 // The two keys of a report by module: the modules, and what no module counts.
 void add_modules(const ModuleSums& all, json& report) {
   report["modules"] = std::move(to_json(all)["children"]);
-  report["root"] = to_json(root_sums(all));
+  report["root"] = to_json(own_sums(all));
 }
 
 // ---- flops -------------------------------------------------------------------------------------

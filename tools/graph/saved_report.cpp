@@ -5,6 +5,7 @@
 #include <tapehead/graph/json_text.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
+#include <tapehead/graph/maker.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/unmatched.h>
@@ -73,7 +74,7 @@ bool is_chosen(const Graph& graph, const SavedRow& row, const SavedSelection& by
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
   const Graph::Node& node = node_of(graph, slot);
   const Graph::Value& value = value_of(graph, slot);
-  return matches(by.name, value.name) && matches(by.operation, node.operation) &&
+  return matches(by.name, name_label(graph, slot.value)) && matches(by.operation, node.operation) &&
          matches_module(by.module, node.module) && (!by.shared || row.sharers > 0) &&
          (!by.two_equal_dims || has_two_equal_dims(value.shape));
 }
@@ -116,7 +117,10 @@ std::string row_text(const Graph& graph, const SavedRow& row) {
   std::string text = left(44, fit_label(slot_label(graph, slot), 44)) + " " +
                      left(24, fit_label(describe(value), 24)) +
                      right(31, format_bytes(row.retained)) + "\n";
-  if (!value.name.empty()) text += wrapped("value: " + value.name, 4);
+  if (const std::string name = name_label(graph, slot.value); !name.empty())
+    text += wrapped("value: " + name, 4);
+  if (const std::string maker = maker_label(graph, slot.value); !maker.empty())
+    text += wrapped("made by: " + maker, 4);
   if (slot.packing >= 0) text += wrapped("packed as " + graph.packings[at(slot.packing)].how, 4);
   text += wrapped("needed: " + format_bytes(row.needed) +
                       "; freed if this slot alone were dropped: " + format_bytes(row.freed),
@@ -137,7 +141,8 @@ json row_json(const Graph& graph, const SavedRow& row) {
   json all = {{"operation", node.operation},
               {"module", node.module},
               {"slot", slot.slot},
-              {"name", value.name},
+              {"name", name_label(graph, slot.value)},
+              {"made_by", maker_label(graph, slot.value)},
               {"shape", std::vector<std::int64_t>(value.shape.begin(), value.shape.end())},
               {"dtype", to_string(value.dtype)},
               {"category", to_string(graph.storages[at(value.storage)].category)},

@@ -9,6 +9,7 @@
 
 namespace tapehead::graph {
 
+/// What one slot keeps, and who else does.
 struct SavedRow {
   std::int64_t index = 0;     ///< in graph.saved
   std::int64_t needed = 0;    ///< bytes of the distinct elements that the value shows
@@ -22,11 +23,14 @@ struct SavedRow {
   bool operator==(const SavedRow&) const = default;
 };
 
+/// By what rows are sorted.
 enum class SavedOrder { bytes, module, operation };
 
 /// Which rows, and in which order. Patterns are those of glob.h; an empty one takes every row.
 struct SavedSelection {
-  std::string name = {}, operation = {}, module = {};
+  std::string name = {};                 ///< of the saved value
+  std::string operation = {};            ///< of the operation
+  std::string module = {};               ///< of its module
   bool shared = false;                   ///< only what several slots keep
   bool two_equal_dims = false;           ///< only shapes with two dims of the same size above 1
   SavedOrder order = SavedOrder::bytes;  ///< retained bytes, the most first; or by name
@@ -37,8 +41,10 @@ struct SavedSelection {
 /// nothing, there are no rows.
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection = {});
 
+/// @{
 /// The rows for a terminal, with sums; as JSON, {"rows": [...]}.
 std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows);
 std::string saved_json(const Graph& graph, const std::vector<SavedRow>& rows);
+/// @}
 
 }  // namespace tapehead::graph

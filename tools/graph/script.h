@@ -1,4 +1,4 @@
-// The steps of a graph, with the births and deaths in each, to be edited; for what-if questions.
+// The steps of a graph with their births and deaths, to be edited. Internal to what-if questions.
 #pragma once
 
 #include <tapehead/core/graph.h>
@@ -49,7 +49,7 @@ class Script {
 
   void be_born(std::int64_t storage, Place place) { born(place).push_back(storage); }
   /// Moves the birth.
-  void be_born_earlier(std::int64_t storage, Place place) {
+  void move_birth(std::int64_t storage, Place place) {
     reborn_[at(storage)] = true;
     be_born(storage, place);
   }

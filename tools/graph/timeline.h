@@ -13,6 +13,7 @@ namespace tapehead::graph {
 
 /// One entry for each Category, in its order.
 inline constexpr std::size_t category_count = 7;
+/// Bytes, at the position of the category.
 using BytesByCategory = std::array<std::int64_t, category_count>;
 
 /// Live bytes through the steps of a graph. A storage counts in the category that it ended up in.

@@ -1,9 +1,12 @@
 #include <tapehead/graph/glob.h>
+#include <tapehead/graph/maker.h>
 #include <tapehead/graph/near_names.h>
 #include <tapehead/graph/unmatched.h>
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace tapehead::graph {
 namespace {
@@ -25,6 +28,13 @@ std::set<std::string_view> names_of(const Rows& rows, Name name) {
   return names;
 }
 
+std::string no_match_of_name(const Graph& graph, std::string_view pattern) {
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    labels.push_back(name_label(graph, static_cast<std::int64_t>(i)));
+  return no_match("value's name", pattern, {labels.begin(), labels.end()});
+}
+
 bool runs(const Graph& graph, const FilterPatterns& by) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Graph::Node& node) {
     return !node.recomputed && matches(by.operation, node.operation) &&
@@ -37,12 +47,10 @@ bool runs(const Graph& graph, const FilterPatterns& by) {
 std::string unmatched(const Graph& graph, const FilterPatterns& by) {
   const auto module = [](const Graph::Node& node) { return std::string_view(node.module); };
   const auto operation = [](const Graph::Node& node) { return std::string_view(node.operation); };
-  const auto name = [](const Graph::Value& value) { return std::string_view(value.name); };
   std::string why;
   if (!by.module.empty())
     why = no_match("module", by.module, names_of(graph.nodes, module), matches_module);
-  if (why.empty() && !by.name.empty())
-    why = no_match("value's name", by.name, names_of(graph.values, name));
+  if (why.empty() && !by.name.empty()) why = no_match_of_name(graph, by.name);
   if (!why.empty() || by.operation.empty()) return why;
   why = no_match("operation", by.operation, names_of(graph.nodes, operation));
   if (why.empty() && !by.module.empty() && !runs(graph, by))

@@ -1,4 +1,4 @@
-// Filters that match nothing in a graph: a slip of the pen that an empty answer would hide.
+// Filters that match nothing in a graph: a slip that an empty answer would hide. Internal.
 #pragma once
 
 #include <tapehead/core/graph.h>

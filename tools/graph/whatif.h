@@ -29,13 +29,15 @@
 
 namespace tapehead::graph {
 
-/// Every region that matches, run by nn::checkpoint.
+/// Every region that matches, run by nn::checkpoint. One that is a checkpoint already stays as it
+/// is.
 ///
-/// Slots: those of the region's operations go. In their place an operation "checkpoint" keeps an
-/// "input" for each value that enters (a result recorded before it; a constant that one of its
-/// operations reads as an input and that was there before the region), and a "parameter" for each
-/// leaf. A constant that is only saved, such as a mask, is taken to be held by the function: it
-/// lives to the end.
+/// Operations and slots: those of the region go, with the flops, into one operation "checkpoint" in
+/// the place of the last; what runs again is told as recomputed operations. It keeps an "input" for
+/// each value that enters (a result recorded before it; a constant that one of its operations reads
+/// as an input and that was there before the region), and a "parameter" for each leaf. A constant
+/// that is only saved, such as a mask, and that was there before the region or that slots outside
+/// it keep too, is taken to be held by the function: it lives to the end, and is not made again.
 ///
 /// Held values. What enters is held by the checkpoint from the region on. Where the graph as it was
 /// had an operation from there on that wrote its result over such a value's storage, because nobody
@@ -92,16 +94,17 @@ namespace tapehead::graph {
 /// Where g's buffer takes another way than the table of operations tells, it is off by at most g's
 /// bytes, of the region in which the peak falls.
 ///
-/// ValueError: nothing matches, or a region has several results.
+/// ValueError: nothing matches, or nothing that is no checkpoint; a region has several results, or
+/// a checkpoint among its operations.
 Graph checkpointed(const Graph& graph, std::string_view path);
 
 /// Every composed attention in the modules that match, run by the fused kernel: a product, what
 /// adds a bias, masked_fill, softmax, dropout, a product.
 ///
 /// Slots: those of these operations go. An operation "fused_attention" keeps q, k, v, its result y,
-/// row_max and row_sum (a number for each query and head) and a bias. A mask of two dims that
-/// comparing positions made (by "gt") is taken for a causal triangle, of which the kernel needs no
-/// tensor; any other mask is kept as "hidden".
+/// row_max and row_sum (a number for each query and head) and a bias. Of the mask
+/// that Mask::causal() makes, known by its name (nn/mask.h), the kernel needs no tensor; any other
+/// mask is kept as "hidden".
 ///
 /// Script: what the steps of these operations gave birth to goes, but for y; row_max and row_sum
 /// come. The kernel writes y as the merged heads want it, so the copy that merges them goes too,
@@ -109,19 +112,20 @@ Graph checkpointed(const Graph& graph, std::string_view path);
 /// and v are born in it, and what it keeps dies after it. The kernel's own workspace is on its
 /// stack: no storage, so no byte of the peak.
 ///
-/// A mask that was made before, and that no slot keeps any more, dies after its last reader. What
-/// the kernel's slots keep is held as a checkpoint holds what enters, and lives to that step, also
-/// where the composed operations did not keep it, as a bias that wants no gradient; where the
-/// backward pass does not reach the kernel, to the end of all.
+/// A triangle that no operation that stays reads or keeps is not made; another is made, as ever, by
+/// the first one that does, and dies in its backward step. What the kernel's slots keep is held as
+/// a checkpoint holds what enters, and lives to that step, also where the composed operations did
+/// not keep it, as a bias that wants no gradient; where the backward pass does not reach the
+/// kernel, to the end of all.
 ///
 /// A bias that wants a gradient costs one more tensor of the scores' shape in that step, unless it
 /// has as many elements.
 ///
-/// Bound: saved bytes and the peak are exact, but for masks. One that looks like a causal triangle
-/// and is none: too low by its bytes. A causal triangle combined with another mask, of which the
-/// kernel keeps the other alone: too high by at most the mask's bytes. The peak in the forward pass
-/// behind the last layer's attention: too low by at most the bytes of the masks that the caller
-/// still holds. Grouped heads are not recognised.
+/// Bound: saved bytes and the peak are exact, but for a causal triangle combined with another mask,
+/// of which the kernel keeps the other alone: too high by at most the mask's bytes. Where
+/// some other attention is in a checkpoint already, a triangle may be its, too, and is taken to be
+/// made and held as before: the peak is too high by at most its bytes. Grouped heads are not
+/// recognised.
 ///
 /// Flops: the operation has those of the two products in its place. Its rule makes q k^T once more
 /// in the backward pass, which is not counted.
@@ -151,6 +155,7 @@ struct WhatIfMatch {
   bool operator==(const WhatIfMatch&) const = default;
 };
 
+/// @{
 /// The modules that checkpointed() changes, the attentions that fused() does, and the slots that
 /// recomputed() makes again. Of a mask that the fused kernel keeps, and that may hold a causal
 /// triangle, the note tells how much too high saved bytes and the peak are at the most. Errors as
@@ -159,12 +164,15 @@ std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph, std::string_view
 std::vector<WhatIfMatch> fuse_matches(const Graph& graph, std::string_view path);
 std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
                                            const std::vector<std::string>& slots);
+/// @}
 
+/// @{
 /// The figures of two graphs and their difference, and what the patterns found. Where `after` has
 /// more fused attention, the text says what its flops leave out.
 std::string what_if_text(const Graph& before, const Graph& after,
                          const std::vector<WhatIfMatch>& matches = {});
 std::string what_if_json(const Graph& before, const Graph& after,
                          const std::vector<WhatIfMatch>& matches = {});
+/// @}
 
 }  // namespace tapehead::graph

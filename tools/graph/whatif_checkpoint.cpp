@@ -1,5 +1,7 @@
+#include <tapehead/core/count.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/checkpoint_region.h>
+#include <tapehead/graph/compaction.h>
 #include <tapehead/graph/donation.h>
 #include <tapehead/graph/validate.h>
 #include <tapehead/graph/whatif.h>
@@ -23,7 +25,7 @@ class Checkpoint {
         was_(region.was),
         result_(result),
         script_(script),
-        node_(std::ssize(result.nodes)) {}
+        node_(region.region.last) {}
 
   void apply() {
     add_operation();
@@ -41,15 +43,25 @@ class Checkpoint {
  private:
   // ---- operation and slots ----
 
+  // In the place of the region's last.
   void add_operation() {
     const Region& region = region_.region;
+    std::int64_t flops = 0;
+    bool planned = false;
+    for (std::int64_t n = region.first; n <= region.last; ++n) {
+      flops = count_sum(flops, was_.node(n).flops);
+      planned = planned || was_.node(n).planned;
+    }
     std::vector<std::int64_t> inputs = region_.inputs;
     inputs.insert(inputs.end(), region_.parameters.begin(), region_.parameters.end());
-    result_.nodes.push_back({.operation = "checkpoint",
-                             .module = region.path,
-                             .attributes = {{"operations", region.last - region.first + 1}},
-                             .inputs = std::move(inputs),
-                             .output = region_.result});
+    result_.nodes[at(node_)] = {.operation = "checkpoint",
+                                .module = region.path,
+                                .attributes = {{"operations", region.last - region.first + 1}},
+                                .inputs = std::move(inputs),
+                                .output = region_.result,
+                                .flops = flops,
+                                .planned = planned};
+    result_.values[at(region_.result)].producer = node_;
   }
 
   void add_slots(const char* slot, const std::vector<std::int64_t>& values) {
@@ -71,6 +83,8 @@ class Checkpoint {
   // ---- the first run: nothing is kept but what enters ----
 
   void end_first_run() {
+    for (std::int64_t step = region_.f0; step <= region_.f1; ++step)
+      if (region_.contains(was_.graph.steps[at(step)].node)) result_.steps[at(step)].node = -1;
     const Place end = release();
     for (const std::int64_t storage : region_.entering) {
       const std::int64_t death = script_.death_step(storage);
@@ -161,6 +175,8 @@ class Checkpoint {
     if (is_new) {
       result_.nodes.push_back(was_.node(id));
       result_.nodes.back().recomputed = true;
+      const std::int64_t output = was_.node(id).output;
+      if (output != region_.result) result_.values[at(output)].producer = entry->second;
     }
     return entry->second;
   }
@@ -187,7 +203,7 @@ std::vector<Hold> find_holds(const Graph& graph, const std::vector<Region>& regi
 }  // namespace
 
 Graph checkpointed(const Graph& was, std::string_view path) {
-  const std::vector<Region> regions = find_regions("whatif", was, path);
+  const std::vector<Region> regions = regions_to_checkpoint(was, path);
   const Graph graph = with_held(was, find_holds(was, regions));
   const Original original(graph);
   Graph result = graph;
@@ -199,6 +215,9 @@ Graph checkpointed(const Graph& was, std::string_view path) {
   for (const Region& region : regions)
     Checkpoint(CheckpointRegion(original, region, script), result, script).apply();
   if (script.has_events()) script.finish();
+  for (const Region& region : regions) inside[at(region.last)] = false;
+  inside.resize(result.nodes.size(), false);
+  drop_nodes(result, inside, std::vector<bool>(result.storages.size(), false));
   validate(result, "whatif");
   mark_donatable(result);
   return result;

@@ -22,12 +22,12 @@ using Phase = Graph::Phase;
 
 class Fusion {
  public:
-  /// `released`: masks that are gone when the forward pass is done.
-  Fusion(const Graph& was, const AttentionChain& chain, const std::set<std::int64_t>& released,
+  /// `staying`: storages of masks, and of what makes them, that go on without the chain.
+  Fusion(const Graph& was, const AttentionChain& chain, const std::set<std::int64_t>& staying,
          Graph& result, Script& script)
       : was_(was),
         chain_(chain),
-        released_(released),
+        staying_(staying),
         result_(result),
         script_(script),
         nodes_(chain.nodes()),
@@ -111,7 +111,8 @@ class Fusion {
     for (const std::int64_t n : nodes_)
       if (const std::int64_t gone = script_.forward_step(n); gone >= 0) {
         for (const Graph::Event& event : script_.events(gone))
-          if (event.birth && event.storage != y_ && !makes_hidden(n, event.storage))
+          if (event.birth && event.storage != y_ && !staying_.contains(event.storage) &&
+              !makes_hidden(n, event.storage))
             script_.remove(event.storage);
         if (n != node_) script_.remove_step(gone);
       }
@@ -119,7 +120,7 @@ class Fusion {
     for (const std::int64_t made : statistics_) script_.be_born(made, {step, Part::start});
     if (merged_ >= 0) {
       script_.remove(y_);
-      script_.be_born_earlier(merged_, {step, Part::start});
+      script_.move_birth(merged_, {step, Part::start});
     }
   }
 
@@ -140,10 +141,10 @@ class Fusion {
     const std::int64_t one = steps.back();
     for (const std::int64_t step : steps) {
       for (const Graph::Event& event : script_.events(step)) {
+        if (staying_.contains(event.storage)) continue;
         const std::int64_t death = script_.death_step(event.storage);
         if (event.birth && death >= 0 && death <= one) script_.remove(event.storage);
-        if (!event.birth && !released_.contains(event.storage))
-          script_.die(event.storage, {one, Part::end});
+        if (!event.birth) script_.die(event.storage, {one, Part::end});
       }
       if (step != one) script_.remove_step(step);
     }
@@ -180,7 +181,7 @@ class Fusion {
 
   const Graph& was_;
   const AttentionChain& chain_;
-  const std::set<std::int64_t>& released_;
+  const std::set<std::int64_t>& staying_;
   Graph& result_;
   Script& script_;
   const std::vector<std::int64_t> nodes_;
@@ -205,25 +206,56 @@ std::vector<Hold> find_holds(const Graph& graph, const std::vector<AttentionChai
   return holds;
 }
 
-// Masks that were made before, and that no slot keeps any more, go after their last reader.
-std::set<std::int64_t> release_masks(const Graph& was, const Keepers& keepers,
-                                     const std::vector<bool>& gone, Script& script) {
-  std::set<std::int64_t> released;
+// By storage, the first node that stays and keeps or reads it, or -1.
+std::vector<std::int64_t> find_users(const Graph& graph, const std::vector<bool>& gone) {
+  std::vector<std::int64_t> first(graph.storages.size(), -1);
+  const auto use = [&](std::int64_t value, std::int64_t node) {
+    std::int64_t& user = first[at(graph.values[at(value)].storage)];
+    if (!gone[at(node)] && (user < 0 || node < user)) user = node;
+  };
+  for (const Graph::SavedSlot& slot : graph.saved)
+    if (slot.packing < 0) use(slot.value, slot.node);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    for (const std::int64_t input : graph.nodes[n].inputs) use(input, static_cast<std::int64_t>(n));
+  return first;
+}
+
+// What was made on the way to a triangle moves with its birth. The storages join `staying`.
+void move_making(const Graph& was, std::int64_t mask, std::int64_t to, Script& script,
+                 std::set<std::int64_t>& staying) {
+  const std::int64_t birth = script.birth_step(mask);
+  script.move_birth(mask, {to, Part::start});
+  for (const Graph::Event& event : script.events(birth)) {
+    const std::int64_t made = event.storage;
+    const bool is_on_the_way = event.birth && script.death_step(made) == birth &&
+                               was.storages[at(made)].operation != was.steps[at(birth)].operation;
+    if (!is_on_the_way || !staying.insert(made).second) continue;
+    script.move_birth(made, {to, Part::start});
+    script.die(made, {to, Part::start});
+  }
+}
+
+// Triangles that only the kernel would read are not made. Another lives for the operations that
+// stay, and one that a checkpoint may read when it runs again stays as it is. Returned are the
+// storages of such, and of what makes them.
+std::set<std::int64_t> leave_out_triangles(const Graph& was, const std::vector<bool>& gone,
+                                           Script& script) {
+  const std::vector<std::int64_t> users = find_users(was, gone);
+  const bool is_made_again = std::any_of(
+      was.nodes.begin(), was.nodes.end(),
+      [](const Graph::Node& node) { return node.recomputed && node.operation == "masked_fill"; });
+  std::set<std::int64_t> staying;
   for (const Graph::SavedSlot& slot : was.saved) {
     if (!gone[at(slot.node)] || slot.slot != "mask" || !is_triangle(was, slot)) continue;
-    const std::int64_t mask = value_of(was, slot).storage;
-    const auto& slots = keepers.of_storage(mask);
-    const std::int64_t death = script.death_step(mask);
-    const std::int64_t read = script.forward_step(slot.node);
-    const bool is_free = std::all_of(slots.begin(), slots.end(), [&](std::int64_t keeper) {
-      return gone[at(was.saved[at(keeper)].node)];
-    });
-    if (!is_free || read < 0 || death < 0 || was.steps[at(death)].phase != Phase::backward)
-      continue;
-    script.die(mask, {read, Part::end});
-    released.insert(mask);
+    const std::int64_t mask = value_of(was, slot).storage, user = users[at(mask)];
+    if (script.birth_step(mask) < 0) continue;
+    if (user < 0 && !is_made_again) script.remove(mask);
+    if (script.removed()[at(mask)] || !staying.insert(mask).second || user < 0) continue;
+    const std::int64_t start = script.forward_step(user), end = script.backward_step(user);
+    if (end >= 0 && end < script.death_step(mask)) script.die(mask, {end, Part::end});
+    if (start > script.birth_step(mask)) move_making(was, mask, start, script, staying);
   }
-  return released;
+  return staying;
 }
 
 // The kernel writes its result as the merged heads lie in memory: both are one storage.
@@ -247,14 +279,13 @@ Graph fused(const Graph& was, std::string_view path) {
   if (chains.empty())
     throw ValueError("whatif", "no composed attention in \"" + std::string(path) + "\"");
   const Graph graph = with_held(was, find_holds(was, chains));
-  const Keepers keepers(graph);
   Graph result = graph;
   Script script(result);
   std::vector<bool> gone(graph.nodes.size(), false);
   for (const AttentionChain& chain : chains)
     for (const std::int64_t node : chain.nodes()) gone[at(node)] = true;
   std::erase_if(result.saved, [&](const auto& slot) { return gone[at(slot.node)]; });
-  const std::set<std::int64_t> masks = release_masks(graph, keepers, gone, script);
+  const std::set<std::int64_t> masks = leave_out_triangles(graph, gone, script);
   for (const AttentionChain& chain : chains) Fusion(graph, chain, masks, result, script).apply();
   show_merged(graph, chains, result);
   if (script.has_events()) script.finish();

@@ -2,6 +2,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/attention_chain.h>
+#include <tapehead/graph/checkpoint_region.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
@@ -99,9 +100,11 @@ std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
 }
 
 std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph, std::string_view path) {
+  (void)regions_to_checkpoint(graph, path);  // or its error
   std::vector<WhatIfMatch> found;
   for (const Region& region : find_regions("whatif", graph, path))
-    found.push_back({.name = region.path});
+    found.push_back({.name = region.path,
+                     .note = is_checkpoint(graph, region) ? "is a checkpoint already" : ""});
   return found;
 }
 

@@ -1,4 +1,4 @@
-// The saved slots that a question of recomputation means; for what-if questions.
+// The saved slots that a question of recomputation means. Internal to what-if questions.
 #pragma once
 
 #include <tapehead/core/graph.h>

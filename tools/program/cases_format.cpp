@@ -1,4 +1,5 @@
 #include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/strict_json.h>
 
 #include <array>
 #include <limits>
@@ -295,8 +296,8 @@ std::optional<double> number_from_json(const nlohmann::json& value) {
 
 std::vector<Case> parse_case_file(std::string_view text, const std::string& source) {
   try {
-    return parse_file(json::parse(text), source);
-  } catch (const json::exception& error) {
+    return parse_file(nn::parse_json(text), source);
+  } catch (const nn::JsonError& error) {
     throw CaseFormatError(source + ": " + error.what());
   }
 }

@@ -3,6 +3,7 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/safetensors.h>
+#include <tapehead/nn/strict_json.h>
 
 #include <nlohmann/json.hpp>
 
@@ -75,9 +76,13 @@ json read_description(const nn::Safetensors& file, const fs::path& path, const c
   const auto found = file.metadata.find("format"), text = file.metadata.find("description");
   if (found == file.metadata.end() || found->second != format || text == file.metadata.end())
     damaged(path, std::string("it is not a ") + format + " file");
-  json description = json::parse(text->second, nullptr, false);
-  if (!description.is_object()) damaged(path, "its description is not JSON");
-  return description;
+  try {
+    json description = nn::parse_json(text->second);
+    if (!description.is_object()) damaged(path, "its description is no JSON object");
+    return description;
+  } catch (const nn::JsonError& error) {
+    damaged(path, std::string("its description: ") + error.what());
+  }
 }
 
 RunState read_state(const json& description, const fs::path& path) {
@@ -98,12 +103,21 @@ RunState read_state(const json& description, const fs::path& path) {
   return state;
 }
 
+// Undefined where there is none of that name.
+void check_f64(const Tensor& tensor, const char* name, const fs::path& path) {
+  if (tensor.defined() && tensor.dtype() != DType::f64)
+    damaged(path, std::string("the tensor \"") + name + "\" is " + describe(tensor) +
+                      " in place of f64 " + to_string(tensor.shape()));
+}
+
 void read_history(const Tensor& losses, const Tensor& held_out, RunState& state,
                   const fs::path& path) {
+  check_f64(losses, losses_name, path);
+  check_f64(held_out, held_out_name, path);
   if (!losses.defined() || losses.shape() != Shape{state.step})
-    damaged(path, "its losses are not one a step");
+    damaged(path, "its tensor \"losses\" is not one number a step");
   if (!held_out.defined() || held_out.rank() != 2 || held_out.size(1) != 2)
-    damaged(path, "its held-out losses are not pairs");
+    damaged(path, "its tensor \"held_out\" is not pairs of a step and a loss");
   state.losses = losses.to_vector();
   const std::vector<double> values = held_out.to_vector();
   for (std::size_t i = 0; i < values.size(); i += 2)
@@ -182,6 +196,14 @@ StoredRun load_run(const fs::path& folder) {
   check_fits(run.state.options, read_vocabulary(run.state.characters, path).size(), run.parameters,
              path);
   return run;
+}
+
+void restore(const StoredRun& run, const fs::path& folder, Trainer& trainer) {
+  try {
+    trainer.restore(run.parameters, run.optimizer);
+  } catch (const Error& error) {
+    damaged(checkpoint_file(folder), error.what());
+  }
 }
 
 StoredModel load_model(const fs::path& folder) {

@@ -22,6 +22,8 @@ namespace tapehead::program {
 void save_run(const std::filesystem::path& folder, const RunState& state, const nn::Gpt& model,
               nn::Optimizer& optimizer);
 
+class Trainer;
+
 struct StoredRun {
   RunState state;
   nn::StateDict parameters;
@@ -34,6 +36,11 @@ bool has_run(const std::filesystem::path& folder);
 void check_has_run(const std::filesystem::path& folder);
 /// IoError when there is none or it cannot be read; ValueError when it is damaged.
 StoredRun load_run(const std::filesystem::path& folder);
+
+/// Gives the trainer the parameters and the optimizer's state of a run that load_run read from the
+/// folder. ValueError, before anything is changed, when a tensor is missing, unexpected, or of
+/// another shape or dtype.
+void restore(const StoredRun& run, const std::filesystem::path& folder, Trainer& trainer);
 
 struct StoredModel {
   nn::Gpt model;

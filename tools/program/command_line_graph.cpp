@@ -146,21 +146,18 @@ void add_whatif(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<GraphCommand>();
   CLI::App& sub = add_report(app, "whatif",
                              "What a change would do to saved bytes, peak and the flops of "
-                             "recorded products, without running it, and what the pattern found. "
-                             "* and ? are wildcards.\n"
+                             "recorded products, without running it, and what the pattern found: "
+                             "one of --checkpoint, --recompute and --fuse. * and ? are "
+                             "wildcards.\n"
                              "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
                              command, run_graph_whatif, exit_code);
   add_json(sub, command);
-  CLI::Option_group* change = sub.add_option_group("change", "One of");
-  change->add_option("--checkpoint", command->checkpoint, "Modules to run by nn::checkpoint");
-  change
-      ->add_option("--recompute", command->recompute,
-                   "Saved slots (\"MODULE OPERATION.SLOT\") to make again where they are read; may "
-                   "be given several times")
+  sub.add_option("--checkpoint", command->checkpoint, "Modules to run by nn::checkpoint");
+  sub.add_option("--recompute", command->recompute,
+                 "Saved slots (\"MODULE OPERATION.SLOT\") to make again where they are read; may "
+                 "be given several times")
       ->allow_extra_args(false);
-  change->add_option("--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
-  // That none is given is said by the command: here it would hide what is wrong with an option.
-  change->require_option(0, 1);
+  sub.add_option("--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
   sub.add_option("--graph", command->graph, "File for the graph that would be");
 }
 

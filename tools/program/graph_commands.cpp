@@ -134,7 +134,7 @@ int run_graph_assert(const GraphCommand& command) {
 }
 
 int run_graph_whatif(const GraphCommand& command) {
-  if (command.checkpoint.empty() && command.recompute.empty() && command.fuse.empty())
+  if (!command.checkpoint.empty() + !command.recompute.empty() + !command.fuse.empty() != 1)
     throw ValueError("graph whatif", "give one of --checkpoint, --recompute, --fuse");
   if (!command.graph.empty() && command.graph == command.out)
     throw ValueError("graph whatif", "--graph and --out are one file: " + command.out);

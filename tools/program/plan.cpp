@@ -40,19 +40,6 @@ std::string sizes_text(const TrainingSetup& setup) {
          std::to_string(setup.batch);
 }
 
-// Refuses what would overflow the counts of operations and of bytes; generous on purpose.
-void check_magnitude(const TrainingSetup& setup) {
-  const nn::GptOptions& m = setup.model;
-  const auto L = static_cast<double>(m.layers), d = static_cast<double>(m.dim);
-  const auto T = static_cast<double>(m.context), V = static_cast<double>(m.vocab_size);
-  const auto tokens = static_cast<double>(setup.batch) * T, h = static_cast<double>(m.heads);
-  const double flops = 2 * tokens * (L * (12 * d * d + 2 * T * d) + V * d);
-  const double bytes = 8 * (tokens * (L * (40 * d + 8 * h * T) + 8 * V) +
-                            4 * (L * 12 * d * d + (2 * V + T) * d + T * T));
-  require(std::max(flops, bytes) < 0x1p61,
-          sizes_text(setup) + ": a step's operations or bytes do not fit in 64 bits");
-}
-
 std::unique_ptr<nn::Optimizer> make_optimizer(PlanOptimizer kind, const nn::Gpt& model) {
   if (kind == PlanOptimizer::sgd) return std::make_unique<nn::SGD>(model);
   return std::make_unique<nn::AdamW>(model);
@@ -79,7 +66,19 @@ void check(const TrainingSetup& setup) {
                                     std::to_string(m.heads));
   require(m.dropout >= 0 && m.dropout < 1,
           "--dropout " + text_of(m.dropout) + ": it must be at least 0 and below 1");
-  check_magnitude(setup);
+  require(is_countable(setup),
+          sizes_text(setup) + ": a step's operations or bytes do not fit in 64 bits");
+}
+
+bool is_countable(const TrainingSetup& setup) {
+  const nn::GptOptions& m = setup.model;
+  const auto L = static_cast<double>(m.layers), d = static_cast<double>(m.dim);
+  const auto T = static_cast<double>(m.context), V = static_cast<double>(m.vocab_size);
+  const auto tokens = static_cast<double>(setup.batch) * T, h = static_cast<double>(m.heads);
+  const double flops = 2 * tokens * (L * (12 * d * d + 2 * T * d) + V * d);
+  const double bytes = 8 * (tokens * (L * (40 * d + 8 * h * T) + 8 * V) +
+                            4 * (L * 12 * d * d + (2 * V + T) * d + T * T));
+  return std::max(flops, bytes) < 0x1p61;
 }
 
 Graph training_step(const TrainingSetup& setup) {

@@ -27,6 +27,9 @@ struct TrainingSetup {
 /// counts do not fit in 64 bits.
 void check(const TrainingSetup& setup);
 
+/// Whether a step's operations and bytes fit in 64 bits; generous on purpose. Sizes are positive.
+bool is_countable(const TrainingSetup& setup);
+
 /// A dry run's training step, as a Ledger saw it: forward, loss, backward, update. It is the second
 /// one, in which the optimizer's state is there from the beginning. Errors as check().
 Graph training_step(const TrainingSetup& setup);

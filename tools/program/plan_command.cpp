@@ -73,6 +73,9 @@ Fit fit(const PlanCommand& command, std::int64_t memory, TrainingSetup& setup) {
     refuse("--" + what + " is what --fit " + what + " finds: give one of them");
   const std::int64_t largest = largest_that_fits([&](std::int64_t candidate) {
     size = candidate;
+    if (candidate > 1 && !is_countable(setup))
+      refuse("--memory " + *command.memory + ": a " + what +
+             " that fills so much has more operations or bytes than fit in 64 bits; give less");
     return verdict(costs_of(training_step(setup)), memory) == Verdict::fits;
   });
   size = std::max<std::int64_t>(largest, 1);

@@ -1,6 +1,7 @@
 #include "plan_models.h"
 
 #include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/strict_json.h>
 
 #include <charconv>
 #include <cmath>
@@ -42,7 +43,12 @@ std::vector<Named> named_models() {
 // The fields of an object, each asked for once; what is left over nobody knows.
 class Fields {
  public:
-  Fields(json object, const std::string& source) : object_(std::move(object)), source_(source) {
+  Fields(std::string_view text, const std::string& source) : source_(source) {
+    try {
+      object_ = nn::parse_json(text);
+    } catch (const nn::JsonError& error) {
+      fail(error.what());
+    }
     if (!object_.is_object()) fail("it must be a JSON object");
   }
 
@@ -120,9 +126,7 @@ nn::GptOptions plan_model(const std::string& name_or_file) {
 }
 
 nn::GptOptions model_from_json(std::string_view text, const std::string& source) {
-  json object = json::parse(text, nullptr, false);
-  if (object.is_discarded()) throw ValueError("plan", source + ": it is not JSON");
-  Fields fields(std::move(object), source);
+  Fields fields(text, source);
   nn::GptOptions options;
   options.layers = fields.size("layers");
   options.heads = fields.size("heads");

@@ -244,7 +244,7 @@ json costs_json(const Costs& costs) {
           {"recomputed_flops", costs.recomputed},
           {"planned_operations", costs.planned},
           {"modules", modules_json(costs.modules)["children"]},
-          {"root", modules_json(graph::root_sums(costs.modules))}};
+          {"root", modules_json(graph::own_sums(costs.modules))}};
 }
 
 }  // namespace

@@ -220,7 +220,7 @@ void resume(const TrainCommand& command, const nn::ProcessGroup& group, Prepared
   run.corpus = read_text(stored.state.options);
   check_same_text(run.corpus, stored.state, command.folder);
   run.trainer.emplace(stored.state, run.corpus);
-  run.trainer->restore(stored.parameters, stored.optimizer);
+  restore(stored, command.folder, *run.trainer);
   std::cout << "resume  " << command.folder << " after step " << stored.state.step << "\n";
 }
 

@@ -102,6 +102,5 @@ export function findChains(graph, keepers, regions) {
 
 /** Whether a slot's mask is taken for a triangle, of which the fused kernel needs no tensor. */
 export function isTriangle(graph, slot) {
-  const mask = graph.values[slot.value];
-  return mask.shape.length === 2 && graph.storages[mask.storage].operation === "gt";
+  return graph.values[slot.value].name === "causal_mask";
 }

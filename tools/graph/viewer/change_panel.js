@@ -159,6 +159,7 @@ export function changeDetails(app, entry) {
   const line = (name, text) => [h("dt", {}, name), h("dd", {}, text || "-")];
   return [h("h3", {}, `${signs[entry.kind]} ${entry.kind}: ${entry.place}`),
     h("dl", { class: "facts" }, entry.to ? line("moved to", entry.to) : [],
+      entry.madeBy ? line("made by", entry.madeBy) : [],
       line("before", entry.before), line("after", entry.after),
       entry.slot ? line("bytes kept before", formatBytes(entry.bytesBefore)) : [],
       entry.slot ? line("bytes kept after", formatBytes(entry.bytesAfter)) : []),

@@ -9,6 +9,7 @@ import { describe, formatBytes, formatCount, formatShare, place, plural, shapeTe
   from "./format.js";
 import { heatMaps } from "./heat_maps.js";
 import { keysHelp } from "./keyboard.js";
+import { makerOf } from "./maker.js";
 import { maskOfNode } from "./mask_grid.js";
 import { stepText } from "./model.js";
 import { changeBox, patternsOf } from "./modules_panel.js";
@@ -67,7 +68,7 @@ class Details {
 
   show(kind, id) {
     const row = Number(id);
-    if (kind === "module") return this.module(id);
+    if (kind === "module" || kind === "own") return this.module(id);
     if (kind === "savers") return saversDetails(this.app, id);
     if (kind === "change") {
       const entry = this.app.changeEntries.find((one) => one.id === id);
@@ -83,7 +84,8 @@ class Details {
 
   help() {
     return [h("p", {}, "Click a module, a tensor, a step of the timeline or a box of the tape: " +
-      "what is known of it stands here. Rows and boxes show it under the pointer, too."),
+      "what is known of it stands here. Rows and boxes show it under the pointer, or where the " +
+      "keys are, too."),
     keysHelp(),
     h("p", {}, "The address of this page holds the selection, the filters and the changes: copy " +
       "it to show someone the same view.")];
@@ -129,7 +131,8 @@ class Details {
   }
 
   keptBy(kept) {
-    const { savers, made } = keptFacts(this.app, kept);
+    const { savers } = keptFacts(this.app, kept);
+    const maker = makerOf(this.graph, this.graph.saved[kept.slots[0]].value);
     const labels = [...new Set(savers.map(({ label }) => label))];
     const canRun = kept.packing < 0 && kept.slots.every((slot) =>
       this.graph.values[this.graph.saved[slot].value].producer >= 0);
@@ -138,7 +141,8 @@ class Details {
         h("li", {}, link(label, () => this.app.select(`node:${node}`)),
           h("div", { class: "why" }, reason))),
       savers.length > most && h("li", {}, `and ${formatCount(savers.length - most)} more`)),
-      made && h("p", {}, "made by ", this.nodeLink(kept.value.producer)),
+      maker && h("p", {}, "made by ", link(kept.made, () =>
+        this.app.select(`node:${maker.node}`))),
       canRun && h("p", {}, h("label", {}, changeBox(this.app, "recompute", labels,
         `make again: ${labels.join(", ")}`), " what if it were made again where it is read?"))];
   }

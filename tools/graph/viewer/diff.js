@@ -3,6 +3,7 @@
 import { describeAttribute, slotLabel } from "./graph.js";
 import { describe, formatCount, place } from "./format.js";
 import { append } from "./lists.js";
+import { makerLabel } from "./maker.js";
 
 const keyOf = (...parts) => JSON.stringify(parts);
 
@@ -17,8 +18,10 @@ function describeNode(graph, node) {
 
 function describeSlot(graph, slot) {
   const packed = slot.packing >= 0 ? ` packed as ${graph.packings[slot.packing].how}` : "";
-  const inputs = slot.for_inputs.map((input) => ` ${input}`).join("");
-  return `${describe(graph.values[slot.value])}${packed}, for inputs${inputs}: ${slot.reason}`;
+  const { length } = slot.for_inputs;
+  const inputs = `input${length === 1 ? "" : "s"}${length > 0 ? " " : ""}` +
+    slot.for_inputs.join(", ");
+  return `${describe(graph.values[slot.value])}${packed}, for ${inputs}: ${slot.reason}`;
 }
 
 // For each node which one it is of those with its module and operation.
@@ -38,7 +41,7 @@ const numbered = (label, number, recomputed) =>
 function nodesOf(graph, which) {
   return new Map(graph.nodes.map((node, i) => [keyOf(which[i].key, which[i].number), {
     place: numbered(place(node.operation, node.module), which[i].number, node.recomputed),
-    description: describeNode(graph, node), bytes: 0, like: null, id: i }]));
+    description: describeNode(graph, node), bytes: 0, like: null, madeBy: "", id: i }]));
 }
 
 function slotsOf(graph, which) {
@@ -53,7 +56,8 @@ function slotsOf(graph, which) {
       description: describeSlot(graph, slot),
       bytes: slot.packing >= 0 ? graph.packings[slot.packing].bytes
         : graph.storages[value.storage].bytes,
-      like: `${node.operation}.${slot.slot} ${describe(value)}`, id: i }];
+      like: `${node.operation}.${slot.slot} ${describe(value)}`,
+      madeBy: makerLabel(graph, slot.value), id: i }];
   }));
 }
 
@@ -73,7 +77,7 @@ function compare(a, b) {
     const is = b.get(key);
     if (is && is.description === was.description && is.bytes === was.bytes) continue;
     const entry = { kind: is ? "changed" : "removed", place: was.place, to: "",
-      before: was.description, after: is?.description ?? "", bytesBefore: was.bytes,
+      madeBy: was.madeBy, before: was.description, after: is?.description ?? "", bytesBefore: was.bytes,
       bytesAfter: is?.bytes ?? 0, idBefore: was.id, idAfter: is?.id ?? -1 };
     entries.push(entry);
     if (!is) gone.add(was, entry);
@@ -83,8 +87,8 @@ function compare(a, b) {
     const moved = gone.take(is);
     const after = { after: is.description, bytesAfter: is.bytes, idAfter: is.id };
     if (moved) Object.assign(moved, after, { kind: "moved", to: is.place });
-    else entries.push({ kind: "added", place: is.place, to: "", before: "", bytesBefore: 0,
-      idBefore: -1, ...after });
+    else entries.push({ kind: "added", place: is.place, to: "", madeBy: is.madeBy, before: "",
+      bytesBefore: 0, idBefore: -1, ...after });
   }
   return entries;
 }
@@ -96,8 +100,8 @@ export function alike(a, b) {
 }
 
 /**
- * Entries {kind, place, to, before, after, bytesBefore, bytesAfter} of operations and of slots, in
- * the order of A, then what was added; idBefore and idAfter are rows of the graphs, or -1.
+ * Entries {kind, place, to, madeBy, before, after, bytesBefore, bytesAfter} of operations and of
+ * slots, in the order of A, then what was added; idBefore and idAfter are rows of the graphs, or -1.
  */
 export function diff(a, b) {
   const inA = occurrences(a), inB = occurrences(b);

@@ -7,7 +7,7 @@ const keys = [
   ["← →", "steps of the timeline"],
   ["Enter", "open"],
   ["Esc", "one thing back: clears the search, closes the details, shows all steps, takes the " +
-    "last change back"],
+    "last change back, or the second graph"],
 ];
 
 /** Every key with its meaning. */
@@ -25,13 +25,16 @@ function moveStep(app, distance) {
   app.select(`step:${to}`);
 }
 
-// One thing at a time: the search, the selection, the zoom, then the last change.
-function goBack({ state }) {
+// One thing at a time: the search, the selection, the zoom, then the last change or the second
+// graph.
+function goBack(app) {
+  const { state } = app;
   const { query, select, range, changes } = state.value;
   if (query !== "") state.set({ query: "" });
   else if (select !== "") state.set({ select: "" });
   else if (range.length > 0) state.set({ range: [] });
   else if (changes.length > 0) state.set({ changes: changes.slice(0, -1) });
+  else if (app.second) app.closeOther();
 }
 
 function leaveBox(app, box) {

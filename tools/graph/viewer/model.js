@@ -1,7 +1,8 @@
 // A graph with all that the panels ask of it, computed once.
 import { Keepers, allFlops, categories, existsAnyway, neededBytes, reasons, savedBytes, slotLabel }
   from "./graph.js";
-import { describe, formatCount, place, words } from "./format.js";
+import { describe, formatCount, words } from "./format.js";
+import { makerLabel, makerOf, nameOf } from "./maker.js";
 import { lifetimes, replay } from "./replay.js";
 import { moduleTree } from "./module_tree.js";
 
@@ -21,7 +22,8 @@ function keptRow(model, key, bytes, slots, packing) {
   const { graph } = model;
   const first = graph.saved[slots[0]], value = graph.values[first.value];
   const storage = graph.storages[value.storage];
-  const producer = value.producer >= 0 ? graph.nodes[value.producer] : null;
+  const name = nameOf(graph, first.value);
+  const maker = makerOf(graph, first.value), made = makerLabel(graph, first.value);
   const reasonsOf = [...new Set(slots.map((slot) => graph.saved[slot].reason))];
   const needed = Math.max(...slots.map((slot) =>
     neededBytes(graph.values[graph.saved[slot].value])));
@@ -30,11 +32,12 @@ function keptRow(model, key, bytes, slots, packing) {
     storage: packing < 0 ? value.storage : -1,
     anyway: packing < 0 && existsAnyway(storage),
     category: packing < 0 ? storage.category : "saved",
-    what: value.name || (producer ? place(producer.operation, producer.module)
-      : slotLabel(graph, first)),
-    made: producer ? place(producer.operation, producer.module) : "not on this tape",
-    madeBy: producer ? { operation: `by ${producer.operation}`, module: producer.module }
-      : { operation: "a constant", module: "not on this tape" },
+    name, what: name || made || slotLabel(graph, first),
+    made: made || "not on this tape",
+    // Some rows of a parameter tell more than the module, which the saver's often is.
+    madeBy: maker ? { operation: `by ${maker.operation}`,
+      from: maker.parameter.endsWith("]") ? maker.parameter : maker.module }
+      : { operation: "a constant", from: "not on this tape" },
     savers: slots.slice(0, 8).map((slot) => slotLabel(graph, graph.saved[slot])),
     modules: slots.map((slot) => graph.nodes[graph.saved[slot].node].module),
     why: reasonsOf.join("; "),

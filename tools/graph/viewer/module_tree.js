@@ -147,6 +147,10 @@ function merge(run) {
     children: first.children.map((_, i) => merge(run.map((module) => module.children[i]))) };
 }
 
+/** What no child of the module counts, of one of its sums. */
+export const ownSum = (module, sum) =>
+  module.children.reduce((rest, child) => rest - child[sum], module[sum]);
+
 // The module at another path, with all below it.
 const moved = (module, from, to) => ({ ...module, path: to + module.path.slice(from.length),
   children: module.children.map((child) => moved(child, from, to)) });

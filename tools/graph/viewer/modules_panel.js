@@ -4,7 +4,7 @@ import { bar } from "./advice_panel.js";
 import { h, panel } from "./dom.js";
 import { existsAnyway } from "./graph.js";
 import { formatChange, formatCount, formatShare } from "./format.js";
-import { folded } from "./module_tree.js";
+import { folded, ownSum } from "./module_tree.js";
 import { findRegions } from "./regions.js";
 import { Table, byteLines } from "./table.js";
 
@@ -70,7 +70,7 @@ class Rows {
     const { toggled, unfolded } = app.state.value;
     this.toggled = new Set(toggled);
     const tree = folded(this.model.tree, new Set(unfolded));
-    this.outside(tree);
+    this.own(tree, "(root)", "", 0);
     this.children(tree, 0);
   }
 
@@ -79,18 +79,17 @@ class Rows {
     return (module.children.length > 0 && depth < 2) !== this.toggled.has(module.path);
   }
 
-  outside(tree) {
-    const left = (sum) => tree.children.reduce((rest, child) => rest - child[sum], tree[sum]);
-    const own = { ...tree, kind: "module", name: "(root)", path: "", children: [],
-      operations: left("operations"), activations: left("activations"), others: left("others"),
-      flops: left("flops") };
+  // What lies in none of the module's children. Its operations are shown where the module was
+  // unfolded by hand.
+  own(module, name, fold, depth) {
+    const isAsked = fold !== module.path && this.toggled.has(module.path);
+    const own = { ...module, kind: "own", name, fold, key: `own:${module.path}`, repeats: 1, depth,
+      isOpen: isAsked !== this.toggled.has(fold), canOpen: module.nodes.length > 0 };
+    for (const sum of ["operations", "activations", "others", "flops"])
+      own[sum] = ownSum(module, sum);
     if (own.operations + own.activations + own.others === 0) return;
-    own.key = "module:";
-    own.depth = 0;
-    own.isOpen = this.toggled.has("");
-    own.canOpen = own.nodes.length > 0;
     this.rows.push(own);
-    if (own.isOpen) this.nodes(own, 1);
+    if (own.isOpen) this.nodes(own, depth + 1);
   }
 
   children(module, depth) {
@@ -107,10 +106,11 @@ class Rows {
     }
     const isOpen = this.isOpen(module, depth);
     this.rows.push({ ...module, kind: "module", key: `module:${module.path}`, name, depth, isOpen,
-      canOpen: module.children.length + module.nodes.length > 0 });
+      fold: module.path, canOpen: module.children.length + module.nodes.length > 0 });
     if (!isOpen) return;
+    if (module.children.length === 0) this.nodes(module, depth + 1);
+    else this.own(module, "(own)", `own:${module.path}`, depth + 1);
     this.children(module, depth + 1);
-    this.nodes(module, depth + 1);
   }
 
   nodes(module, depth) {
@@ -144,7 +144,8 @@ class ModulesPanel {
       "several modules keep counts in the module that encloses them, and is \"shared\" below " +
       "it. Modules that are alike but for their number stand as one row with the sum; \"live at " +
       "most\" is the most memory that was live while one of them ran, forward or backward, and " +
-      "\"transient at most\" the same for memory that comes and goes.",
+      "\"transient at most\" the same for memory that comes and goes. \"(own)\" is what lies in no " +
+      "module below, or in several.",
     this.table.element);
   }
 
@@ -153,8 +154,9 @@ class ModulesPanel {
     cell.style.paddingLeft = `${16 * Math.min(row.depth, 8)}px`;
     if (row.canOpen) cell.append(h("button", { type: "button", class: "fold",
       "aria-label": `${row.isOpen ? "fold" : "unfold"} ${row.name}`, "aria-expanded": row.isOpen,
-      on: { click: () => this.app.state.toggle("toggled", row.path) } },
+      on: { click: () => this.app.state.toggle("toggled", row.fold) } },
     row.isOpen ? "▾" : "▸"));
+    else if (row.kind !== "node") cell.append(h("span", { class: "no-fold" }));
     cell.append(h("span", { class: row.kind === "node" ? "operation" : "" }, row.name));
     if (row.repeats > 1) cell.append(row.kind === "node" ? ` × ${row.repeats}`
       : h("button", { type: "button", class: "repeats", title: "show them one by one",
@@ -167,11 +169,9 @@ class ModulesPanel {
 
   // Of the same modules in the other graph.
   then(row, sum) {
-    if (row.path === "" && row.paths[0] === "") {
-      const { tree } = this.app.other;
-      return tree.children.reduce((rest, child) => rest - child[sum], tree[sum]);
-    }
-    return row.paths.reduce((total, path) => total + (this.others.get(path)?.[sum] ?? 0), 0);
+    const found = row.paths.map((path) => this.others.get(path)).filter(Boolean);
+    return found.reduce((total, module) =>
+      total + (row.kind === "own" ? ownSum(module, sum) : module[sum]), 0);
   }
 
   columns() {
@@ -180,7 +180,7 @@ class ModulesPanel {
     const right = (key, title, width, cell, sortable = true) =>
       ({ key, title, width, cell, right: true, sortable });
     const bytes = (sum) => (row) => byteLines(row[sum]);
-    const most = (field) => (row) => (row.kind === "node" || row.highest === 0 ? ""
+    const most = (field) => (row) => (row.kind !== "module" || row.highest === 0 ? ""
       : byteLines(row[field]));
     const list = [
       { key: "name", title: "module", width: "minmax(150px, 1.8fr)", sortable: true,
@@ -194,13 +194,14 @@ class ModulesPanel {
         : byteLines(this.then(row, "activations"))), false),
       right("delta", "difference", "minmax(104px, 0.7fr)", (row) => this.difference(row), false));
     else list.push(
-      right("shared", "shared", "minmax(92px, 0.7fr)", bytes("shared")),
+      right("shared", "shared", "minmax(92px, 0.7fr)", (row) => (row.kind === "own" ? ""
+        : byteLines(row.shared))),
       right("others", "parameters, inputs", "minmax(96px, 0.7fr)", bytes("others")),
       ...(this.element.clientWidth < wide ? []
         : [right("transient", "transient at most", "minmax(104px, 0.7fr)", most("transient"))]),
       right("highest", "live at most", "minmax(104px, 0.7fr)", most("highest")));
     list.push({ key: "checkpoint", title: "checkpoint", width: "74px", cell: (row) =>
-      (row.kind === "node" || row.path === "" ? "" : changeBox(app, "checkpoint",
+      (row.kind !== "module" || row.path === "" ? "" : changeBox(app, "checkpoint",
         patternsOf(app.model.graph, row.paths), `checkpoint ${row.path}`)) });
     return list;
   }

@@ -1,4 +1,5 @@
-// What the pointer rests on is shown in the details; a click keeps it there.
+// What the pointer rests on, or the keyboard is at, is shown in the details; a click or Enter keeps
+// it there.
 import { h } from "./dom.js";
 
 const previewed = "main [role=row][data-key], #tape svg [data-key]";
@@ -12,9 +13,13 @@ export class Preview {
   constructor(details) {
     Object.assign(this, { details, under: "", place: "", waiting: 0, scrolled: 0 });
     this.body = h("div", { class: "details-body", id: "preview", hidden: true });
-    this.note = h("span", { class: "about", hidden: true }, "click to keep it");
+    this.note = h("span", { class: "about", hidden: true }, "click or Enter keeps it");
     addEventListener("pointermove", (event) => this.move(event));
     document.documentElement.addEventListener("pointerleave", () => this.turnTo(""));
+    addEventListener("rowat", ({ detail }) => this.turnTo(detail));
+    addEventListener("focusin", (event) => {
+      if (event.target.matches?.(":focus-visible")) this.turnTo(keyUnder(event));
+    });
   }
 
   // A finger does not hover, and a page that moves below the pointer is no move of it.

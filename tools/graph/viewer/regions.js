@@ -23,8 +23,8 @@ export function matchesWhole(pattern, name) {
   return p === pattern.length;
 }
 
-// What the empty path of a module is called.
-const rootName = "(root)";
+/** What the empty path of a module is called. */
+export const rootName = "(root)";
 
 // Whether the pattern stands for the empty path.
 const isRoot = (pattern) => pattern === rootName || (pattern !== "" && matchesWhole(pattern, ""));

@@ -1,7 +1,7 @@
 // Every tensor that the backward pass keeps: by whom, and why.
 import { changeBox } from "./modules_panel.js";
 import { copyText, h, panel } from "./dom.js";
-import { bytesText, describe, formatCount, formatUnits, place, plural, words } from "./format.js";
+import { bytesText, describe, formatCount, formatUnits, plural, words } from "./format.js";
 import { slotLabel } from "./graph.js";
 import { bytesInLetters, shapeInLetters } from "./sizes.js";
 import { Table, lines } from "./table.js";
@@ -57,7 +57,7 @@ function chosenRows(app) {
 const records = (app, rows) => rows.map((row) => ({
   bytes: row.bytes, category: row.category, dtype: row.value.dtype,
   savers: row.slots.map((slot) => slotLabel(app.model.graph, app.model.graph.saved[slot])),
-  made_by: row.made, name: row.value.name, reason: row.why, shape: row.value.shape,
+  made_by: row.made, name: row.name, reason: row.why, shape: row.value.shape,
   freed_in_step: row.freed < 0 ? null : row.freed }));
 
 const csvCell = (cell) => {
@@ -129,8 +129,8 @@ class SavedPanel {
           (row.slots.length > 1 ? ` and ${formatCount(row.slots.length - 1)} more` : ""),
         row.modules[0] || "(root)") },
       { key: "made", title: "tensor", width: "minmax(98px, 0.8fr)", sortable: true,
-        cell: (row) => (row.value.name ? lines(row.value.name, words(row.category))
-          : lines(row.madeBy.operation, row.madeBy.module)) },
+        cell: (row) => (row.name ? lines(row.name, words(row.category))
+          : lines(row.madeBy.operation, row.madeBy.from)) },
       { key: "shape", title: "shape", width: "minmax(142px, 0.8fr)", sortable: true,
         cell: (row) => lines(describe(row.value), shapeInLetters(row.value.shape, app.letters) ||
           words(row.category)) },
@@ -182,7 +182,5 @@ export function keptFacts(app, row) {
     return { node, reason, label: slotLabel(graph, graph.saved[slot]) };
   });
   return { savers, formula: bytesInLetters(row.value, row.bytes, app.letters),
-    category: words(row.category), made: row.value.producer >= 0
-      ? place(graph.nodes[row.value.producer].operation, graph.nodes[row.value.producer].module)
-      : "" };
+    category: words(row.category) };
 }

@@ -51,7 +51,7 @@ export class Script {
   beBorn(storage, step, where) { append(this.births, 3 * step + where, storage); }
 
   /** Moves the birth. */
-  beBornEarlier(storage, step, where) {
+  moveBirth(storage, step, where) {
     this.reborn.add(storage);
     this.beBorn(storage, step, where);
   }

@@ -1,5 +1,5 @@
 // A table of any length: only the rows in sight are elements. A click, or Enter on the row that the
-// arrow keys are at, opens a row.
+// arrow keys are at, opens a row; an event "rowat" tells the key of that row.
 import { h } from "./dom.js";
 import { formatCount, formatUnits } from "./format.js";
 
@@ -98,8 +98,11 @@ export class Table {
     const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page,
       Home: -this.rows.length, End: this.rows.length };
     if (event.target !== this.view || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key in moves) this.moveTo(this.at + moves[event.key]);
-    else if (event.key === "Enter" && this.rows[this.at]) this.open(this.rows[this.at]);
+    if (event.key in moves) {
+      this.moveTo(this.at + moves[event.key]);
+      this.view.dispatchEvent(new CustomEvent("rowat", { bubbles: true,
+        detail: this.rows[this.at] ? this.key(this.rows[this.at]) : "" }));
+    } else if (event.key === "Enter" && this.rows[this.at]) this.open(this.rows[this.at]);
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -16,21 +16,22 @@ export class TapeChanges {
       else if (!slot) keys.set(idAfter, `change:${id}`);
     }
     const same = alike(model.graph, other.graph);
-    this.findAdded(other.graph, keys, same);
+    this.findAdded(model.graph, other.graph, keys, same);
     this.findKept(other.graph, same);
   }
 
-  // Each stands behind what runs before it in its own graph, or, when it gives what another
-  // operation made, as a checkpoint does, behind that.
-  findAdded(other, keys, same) {
+  // Each stands behind what runs before it in its own graph; a checkpoint behind the last of the
+  // operations that it stands for.
+  findAdded({ nodes }, other, keys, same) {
+    const lastWithin = (path) => nodes.findLastIndex(({ module, recomputed }) => !recomputed &&
+      (module === path || module.startsWith(`${path}.`)));
     let last = -1;
     other.nodes.forEach((node, id) => {
       if (node.recomputed) return;
       if (same[id] >= 0) last = same[id];
       if (same[id] >= 0 || !keys.has(id)) return;
-      const { producer } = other.values[node.output];
-      const isGiven = producer >= 0 && producer !== id && same[producer] >= 0;
-      append(this.added, isGiven ? same[producer] : last, { id, key: keys.get(id), node });
+      const within = node.operation === "checkpoint" ? lastWithin(node.module) : -1;
+      append(this.added, Math.max(within, last), { id, key: keys.get(id), node });
     });
   }
 

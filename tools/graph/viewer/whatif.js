@@ -11,9 +11,13 @@ const kinds = { checkpoint: checkpointed, fuse: fused, recompute: recomputed };
 /** A change is {kind, pattern}: "checkpoint", "fuse" or "recompute", as `tapehead graph whatif`. */
 export const isChange = ({ kind, pattern }) => Object.hasOwn(kinds, kind) && pattern !== "";
 
-/** The graph after these changes, in their order. Throws an Error that says why not. */
+// A checkpoint hides what is in it from the other questions, so it is asked for last.
+const inOrder = (changes) => [...changes.filter(({ kind }) => kind !== "checkpoint"),
+  ...changes.filter(({ kind }) => kind === "checkpoint")];
+
+/** The graph after these changes, checkpoints last. Throws an Error that says why not. */
 export const changed = (graph, changes) =>
-  changes.reduce((result, { kind, pattern }) => withDonatable(kinds[kind](result, pattern)), graph);
+  inOrder(changes).reduce((result, { kind, pattern }) => withDonatable(kinds[kind](result, pattern)), graph);
 
 /** The figures that `tapehead graph whatif --json` compares; no peak without events. */
 export function figures(graph, line = replay(graph)) {
@@ -24,9 +28,9 @@ export function figures(graph, line = replay(graph)) {
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The commands that answer the same questions. */
+/** The commands that answer the same questions, in the order in which they are asked. */
 export function commands(changes) {
-  return changes.map(({ kind, pattern }, i) => {
+  return inOrder(changes).map(({ kind, pattern }, i) => {
     const from = i === 0 ? "graph.json" : `then-${i}.json`;
     const to = i + 1 < changes.length ? ` --graph then-${i + 1}.json` : "";
     return `tapehead graph whatif ${from} --${kind} ${quoted(pattern)}${to}`;

@@ -1,9 +1,10 @@
 // What-if: modules run by nn::checkpoint. The twin of whatif_checkpoint.cpp; whatif.h tells every
 // edit, and both are held to the same figures.
+import { dropNodes } from "./compaction.js";
 import { Keepers } from "./graph.js";
 import { copyOfLists, withHeld } from "./whatif_donation.js";
 import { holdGradients } from "./whatif_gradients.js";
-import { Readers, findRegions } from "./regions.js";
+import { Readers, findRegions, rootName } from "./regions.js";
 import { Script, part } from "./script.js";
 
 class Region {
@@ -75,10 +76,28 @@ class Region {
     return begin < 0 ? [] : events.slice(begin);
   }
 
+  // Constants that others keep, too, as a mask that layers share and that the first of them makes:
+  // the function holds them, and the second run makes neither them nor what was made on the way.
+  leaveOutShared(script) {
+    const { was, born } = this;
+    for (const storage of this.kept.keys()) {
+      const slots = was.keepers.ofStorage[storage];
+      const isShared = slots.some((slot) => !this.contains(was.saved[slot].node));
+      const { producer, leaf } = was.values[was.saved[slots[0]].value];
+      if (!isShared || producer >= 0 || leaf || !born.delete(storage)) continue;
+      const step = script.birth[storage];
+      for (const { storage: made, birth } of script.own[step])
+        if (birth && script.death[made] === step &&
+            was.storages[made].operation !== was.steps[step].operation)
+          born.delete(made);
+    }
+  }
+
   findBorn(script) {
     for (let step = this.f0; step <= this.f1; ++step)
       for (const event of this.eventsInside(script, step))
         if (event.birth) this.born.add(event.storage);
+    this.leaveOutShared(script);
     this.inputs = this.inputs.filter((value) =>
       this.was.values[value].producer >= 0 || !this.born.has(this.was.storage(value)));
     for (const value of [...this.inputs, ...this.parameters])
@@ -88,7 +107,7 @@ class Region {
 
 class Checkpoint {
   constructor(region, result, script) {
-    Object.assign(this, { region, was: region.was, result, script, node: result.nodes.length,
+    Object.assign(this, { region, was: region.was, result, script, node: region.last,
       clones: new Map() });
   }
 
@@ -106,15 +125,22 @@ class Checkpoint {
 
   // ---- operation and slots ----
 
+  // In the place of the region's last.
   addOperation() {
     const { path, first, last, inputs, parameters, result } = this.region;
-    const read = [...inputs, ...parameters];
-    this.result.nodes.push({ operation: "checkpoint", module: path, inputs: read, output: result,
-      attributes: [{ name: "operations", type: "int", value: last - first + 1 }],
-      flops: 0, planned: false, recomputed: false });
+    const read = [...inputs, ...parameters], ran = this.was.nodes.slice(first, last + 1);
+    this.result.nodes[this.node] = { operation: "checkpoint", module: path, inputs: read,
+      output: result, attributes: [{ name: "operations", type: "int", value: ran.length }],
+      flops: ran.reduce((sum, { flops }) => sum + flops, 0),
+      planned: ran.some(({ planned }) => planned), recomputed: false };
+    this.setProducer(result, this.node);
     read.forEach((value, i) => this.result.saved.push({ node: this.node, value, packing: -1,
       slot: i < inputs.length ? "input" : "parameter", reason: "the function runs again",
       for_inputs: read.map((_, k) => k) }));
+  }
+
+  setProducer(value, producer) {
+    this.result.values[value] = { ...this.result.values[value], producer };
   }
 
   step(phase) {
@@ -124,7 +150,10 @@ class Checkpoint {
   // ---- the first run: nothing is kept but what enters ----
 
   endFirstRun() {
-    const { region, script } = this;
+    const { region, script, was, result } = this;
+    for (let step = region.f0; step <= region.f1; ++step)
+      if (region.contains(was.steps[step].node)) result.steps[step] = { ...result.steps[step],
+        node: -1 };
     const [step, where] = this.release();
     for (const storage of region.entering) {
       const death = script.death[storage];
@@ -212,6 +241,8 @@ class Checkpoint {
     if (!this.clones.has(node)) {
       this.clones.set(node, this.result.nodes.length);
       this.result.nodes.push({ ...this.was.nodes[node], recomputed: true });
+      const { output } = this.was.nodes[node];
+      if (output !== this.region.result) this.setProducer(output, this.clones.get(node));
     }
     return this.clones.get(node);
   }
@@ -237,9 +268,23 @@ function findHolds(graph, regions) {
   return holds;
 }
 
+// The regions that match, those left out that are a checkpoint already.
+function regionsToCheckpoint({ nodes }, regions, pattern) {
+  const isCheckpoint = (n) => nodes[n].operation === "checkpoint";
+  const rest = regions.filter(({ first, last }) => first !== last || !isCheckpoint(last));
+  if (rest.length === 0)
+    throw new Error(`${regions[0].path || rootName} is a checkpoint already, and so is all that ` +
+      `matches "${pattern}"`);
+  for (const { path, first, last } of rest)
+    for (let n = first; n <= last; ++n)
+      if (isCheckpoint(n)) throw new Error(`${path} has the checkpoint ${nodes[n].module} in it; ` +
+        "what one around it would do is not predicted");
+  return rest;
+}
+
 /** Every region that the pattern matches as a checkpoint. Throws an Error that says why not. */
 export function checkpointed(asIs, pattern) {
-  const regions = findRegions(asIs, pattern);
+  const regions = regionsToCheckpoint(asIs, findRegions(asIs, pattern), pattern);
   const graph = withHeld(asIs, findHolds(asIs, regions));
   const was = original(graph), result = copyOfLists(graph);
   const script = new Script(result);
@@ -249,5 +294,7 @@ export function checkpointed(asIs, pattern) {
   for (const region of regions)
     new Checkpoint(new Region(was, region, script), result, script).apply();
   if (script.hasEvents) script.finish();
+  for (const { last } of regions) inside.delete(last);
+  dropNodes(result, inside, new Set());
   return result;
 }

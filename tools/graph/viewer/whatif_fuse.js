@@ -1,15 +1,16 @@
 // What-if: composed attention run by the fused kernel. The twin of whatif_fuse.cpp; whatif.h tells
 // every edit.
 import { findChains, isTriangle, nodesOf } from "./attention_chain.js";
+import { dropNodes } from "./compaction.js";
 import { Keepers, elementBytes, elements } from "./graph.js";
 import { findRegions } from "./regions.js";
 import { Script, part } from "./script.js";
 import { copyOfLists, withHeld } from "./whatif_donation.js";
 
 class Fusion {
-  // `released`: masks that are gone when the forward pass is done.
-  constructor(was, chain, released, result, script) {
-    Object.assign(this, { was, chain, released, result, script, nodes: nodesOf(chain),
+  // `staying`: storages of masks, and of what makes them, that go on without the chain.
+  constructor(was, chain, staying, result, script) {
+    Object.assign(this, { was, chain, staying, result, script, nodes: nodesOf(chain),
       node: chain.product, statistics: [], kept: new Set(), keepsHidden: false });
     this.y = this.storageOf(chain.product);
     this.merged = chain.merge < 0 ? -1 : this.storageOf(chain.merge);
@@ -88,14 +89,15 @@ class Fusion {
       const gone = script.forward[n];
       if (gone < 0) continue;
       for (const { storage, birth } of script.own[gone])
-        if (birth && storage !== this.y && !this.makesHidden(n, storage)) script.remove(storage);
+        if (birth && storage !== this.y && !this.staying.has(storage) &&
+            !this.makesHidden(n, storage)) script.remove(storage);
       if (n !== this.node) script.removeStep(gone);
     }
     result.steps[step] = { ...result.steps[step], operation: "fused_attention" };
     for (const made of this.statistics) script.beBorn(made, step, part.start);
     if (this.merged < 0) return;
     script.remove(this.y);
-    script.beBornEarlier(this.merged, step, part.start);
+    script.moveBirth(this.merged, step, part.start);
   }
 
   // Whether the storage was made on the way to a mask that is kept.
@@ -116,9 +118,10 @@ class Fusion {
     const one = Math.max(...steps);
     for (const step of steps) {
       for (const { storage, birth } of script.own[step]) {
+        if (this.staying.has(storage)) continue;
         const death = script.death[storage];
         if (birth && death >= 0 && death <= one) script.remove(storage);
-        if (!birth && !this.released.has(storage)) script.die(storage, one, part.end);
+        if (!birth) script.die(storage, one, part.end);
       }
       if (step !== one) script.removeStep(step);
     }
@@ -161,19 +164,51 @@ function findHolds(graph, chains) {
   });
 }
 
-// Masks that were made before, and that no slot keeps any more, go after their last reader.
-function releaseMasks(was, keepers, gone, script) {
-  const released = new Set();
+// By storage, the first node that stays and keeps or reads it.
+function findUsers(graph, gone) {
+  const first = new Map();
+  const use = (value, node) => {
+    const { storage } = graph.values[value];
+    if (!gone.has(node) && !(first.get(storage) <= node)) first.set(storage, node);
+  };
+  for (const { packing, value, node } of graph.saved) if (packing < 0) use(value, node);
+  graph.nodes.forEach(({ inputs }, node) => inputs.forEach((input) => use(input, node)));
+  return first;
+}
+
+// What was made on the way to a triangle moves with its birth. The storages join `staying`.
+function moveMaking(was, mask, to, script, staying) {
+  const born = script.birth[mask];
+  script.moveBirth(mask, to, part.start);
+  for (const { storage, birth } of script.own[born]) {
+    const isOnTheWay = birth && script.death[storage] === born &&
+      was.storages[storage].operation !== was.steps[born].operation;
+    if (!isOnTheWay || staying.has(storage)) continue;
+    staying.add(storage);
+    script.moveBirth(storage, to, part.start);
+    script.die(storage, to, part.start);
+  }
+}
+
+// Triangles that only the kernel would read are not made. Another lives for the operations that
+// stay, and one that a checkpoint may read when it runs again stays as it is. Returned are the storages of such, and of what makes them.
+function leaveOutTriangles(was, gone, script) {
+  const users = findUsers(was, gone), staying = new Set();
+  const isMadeAgain = was.nodes.some(({ operation, recomputed }) =>
+    recomputed && operation === "masked_fill");
   for (const slot of was.saved) {
     if (!gone.has(slot.node) || slot.slot !== "mask" || !isTriangle(was, slot)) continue;
-    const mask = was.values[slot.value].storage;
-    const death = script.death[mask], read = script.forward[slot.node];
-    const isFree = keepers.ofStorage[mask].every((keeper) => gone.has(was.saved[keeper].node));
-    if (!isFree || read < 0 || death < 0 || was.steps[death].phase !== "backward") continue;
-    script.die(mask, read, part.end);
-    released.add(mask);
+    const mask = was.values[slot.value].storage, user = users.get(mask);
+    if (script.birth[mask] < 0) continue;
+    if (user === undefined && !isMadeAgain) script.remove(mask);
+    if (staying.has(mask) || script.gone.has(mask)) continue;
+    staying.add(mask);
+    if (user === undefined) continue;
+    const start = script.forward[user], end = script.backward[user];
+    if (end >= 0 && end < script.death[mask]) script.die(mask, end, part.end);
+    if (start > script.birth[mask]) moveMaking(was, mask, start, script, staying);
   }
-  return released;
+  return staying;
 }
 
 // The kernel writes its result as the merged heads lie in memory: both are one storage.
@@ -187,28 +222,6 @@ function showMerged(was, chains, result) {
     merged.has(value.storage) ? { ...value, storage: merged.get(value.storage) } : value);
 }
 
-// Removes the nodes, the storages and the values on these, and numbers the rest anew.
-function dropNodes(graph, nodes, storages) {
-  const newPlaces = (rows, goes) => {
-    let next = 0;
-    return rows.map((row, i) => (goes(row, i) ? -1 : next++));
-  };
-  const node = newPlaces(graph.nodes, (_, i) => nodes.has(i));
-  const value = newPlaces(graph.values, (row) => storages.has(row.storage));
-  const storage = newPlaces(graph.storages, (_, i) => storages.has(i));
-  const stays = (places) => (_, i) => places[i] >= 0;
-  const moved = (id, places) => (id < 0 ? id : places[id]);
-  graph.nodes = graph.nodes.filter(stays(node)).map((row) => ({ ...row,
-    inputs: row.inputs.map((id) => value[id]), output: value[row.output] }));
-  graph.values = graph.values.filter(stays(value)).map((row) => ({ ...row,
-    storage: storage[row.storage], producer: moved(row.producer, node) }));
-  graph.storages = graph.storages.filter(stays(storage));
-  graph.saved = graph.saved.map((row) => ({ ...row, node: node[row.node],
-    value: value[row.value] }));
-  graph.steps = graph.steps.map((row) => ({ ...row, node: moved(row.node, node) }));
-  graph.events = graph.events.map((row) => ({ ...row, storage: storage[row.storage] }));
-}
-
 /** The chains in the modules that the pattern matches; none when no module does. */
 export function chainsIn(graph, pattern, keepers = new Keepers(graph)) {
   return findChains(graph, keepers, findRegions(graph, pattern));
@@ -219,12 +232,11 @@ export function fused(asIs, pattern) {
   const chains = chainsIn(asIs, pattern);
   if (chains.length === 0) throw new Error(`no composed attention in "${pattern}"`);
   const graph = withHeld(asIs, findHolds(asIs, chains));
-  const keepers = new Keepers(graph);
   const result = copyOfLists(graph);
   const script = new Script(result);
   const gone = new Set(chains.flatMap(nodesOf));
   result.saved = result.saved.filter((slot) => !gone.has(slot.node));
-  const masks = releaseMasks(graph, keepers, gone, script);
+  const masks = leaveOutTriangles(graph, gone, script);
   for (const chain of chains) new Fusion(graph, chain, masks, result, script).apply();
   showMerged(graph, chains, result);
   if (script.hasEvents) script.finish();

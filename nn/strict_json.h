@@ -1,0 +1,30 @@
+// JSON that means one thing only, for files that others may have written: nlohmann's parser keeps
+// the last of two values of one key, takes a zero byte for the end of the text, and calls a number
+// that is too large no JSON.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tapehead::nn {
+
+/// What is wrong with a text. The caller puts the name of the file before it.
+class JsonError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The text as one value. JsonError that says where ("cases[3].args.dim"): what is not JSON, a key
+/// that an object has twice, a number beyond float64, lists and objects more than `deepest` deep.
+nlohmann::json parse_json(std::string_view text, std::size_t deepest = 32);
+
+/// JsonError when the text has a zero byte, which the parser would take for its end.
+void check_no_zero_byte(std::string_view text);
+
+/// What the parser says is wrong with the text: "not JSON: ", or, of a number beyond float64, that.
+std::string json_fault(const nlohmann::json::exception& error);
+
+}  // namespace tapehead::nn

@@ -1,0 +1,65 @@
+// What-if questions on the command line.
+#include "support/checks.h"
+#include "support/folder.h"
+#include "support/program.h"
+#include "support/training_steps.h"
+
+#include <tapehead/graph/json.h>
+#include <tapehead/graph/whatif.h>
+#include <tapehead/nn/atomic_file.h>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+using namespace tapehead;
+using namespace tapehead::tests;
+
+TEST_CASE("tapehead graph whatif prints the change, and writes the graph that would be") {
+  const Folder folder;
+  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
+  const std::string graph_file = folder.file("graph").string();
+  const Graph gpt = gpt_step(), then = graph::checkpointed(gpt, "layers.*");
+  graph::write_json(gpt, folder.file("step.json"));
+  const auto run = [&](const std::string& options) {
+    return run_program("graph whatif " + file + " " + options + " > " + out + " 2>&1");
+  };
+  CHECK(run("--checkpoint 'layers.*' --graph " + graph_file) == 0);
+  CHECK(nn::read_file("test", out) ==
+        graph::what_if_text(gpt, then, {{.name = "layers.0"}, {.name = "layers.1"}}));
+  CHECK(graph::read_json(folder.file("graph")) == then);
+  CHECK(run("--fuse '*' --json") == 0);
+  const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
+  const nlohmann::json& saved = report["saved_activation_bytes"];
+  CHECK(saved["now"] == gpt.saved_activation_bytes());
+  CHECK(saved["then"].get<std::int64_t>() - saved["now"].get<std::int64_t>() ==
+        saved["difference"]);
+  CHECK(report["matched"][1]["name"] == "layers.1.self_attn");
+  CHECK(run("--recompute '*gelu.x' --recompute 'layers.0.norm? *.x'") == 0);
+  CHECK(nn::read_file("test", out).find("matched: 4\n") != std::string::npos);
+  CHECK(run("--recompute '*gelu.x' --recompute nothing") == 2);
+  CHECK(run("--checkpoint nothing") == 2);
+  CHECK(run("--fuse '*' --checkpoint '*'") == 2);
+  CHECK(run("--fuse '*' --graph same.json -o same.json") == 2);
+}
+
+TEST_CASE("tapehead graph whatif says in one line which change is missing, or which is unknown") {
+  const Folder folder;
+  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
+  graph::write_json(attention_step(), folder.file("step.json"));
+  const auto complaint = [&](const std::string& options) {
+    CHECK(run_program("graph whatif " + options + " 2> " + out) == 2);
+    return nn::read_file("test", out);
+  };
+  CHECK(complaint(file) ==
+        "tapehead: graph whatif: give one of --checkpoint, --recompute, --fuse\n");
+  CHECK(complaint(file + " --fuse ''") == complaint(file));
+  CHECK(complaint(file + " --fuse '*' --checkpoint '*'") == complaint(file));
+  for (const std::string& options : {file + " --fused '*'", "--fused '*' " + file}) {
+    CHECK(contains(complaint(options), "--fused"));
+    CHECK_FALSE(contains(complaint(options), "command"));
+  }
+  CHECK(contains(complaint("--fuse '*'"), "FILE is required"));
+}

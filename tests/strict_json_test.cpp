@@ -1,0 +1,53 @@
+// JSON that others may have written: what one reader would take for another meaning is refused.
+#include <tapehead/nn/strict_json.h>
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+using namespace tapehead;
+using nn::parse_json;
+
+namespace {
+
+void refused(const std::string& text, const std::string& why) {
+  CAPTURE(text);
+  try {
+    (void)parse_json(text, 4);
+    FAIL_CHECK("it was read");
+  } catch (const nn::JsonError& error) {
+    CHECK(std::string(error.what()).find(why) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a text is read as the JSON library reads it") {
+  const std::string text = R"({"a": [1, 2.5, {"a": null}, []], "b": {"a": true, "c": "x"}})";
+  CHECK(parse_json(text, 3) == nlohmann::json::parse(text));
+  CHECK(parse_json("1e308") == 1e308);
+}
+
+TEST_CASE("a key that stands twice in one object is refused, with its place") {
+  refused(R"({"a": 1, "a": 2})", "at a: the key stands there twice");
+  refused(R"({"a": [0, [1, 2], {"b": {"c": 1}, "b": 3}]})",
+          "at a[2].b: the key stands there twice");
+  refused(R"([{}, {"a": 1}, {"b": [], "a": 1, "b": 2}])", "at [2].b: the key stands there twice");
+}
+
+TEST_CASE("a number beyond float64 is refused as that, with its place") {
+  refused(R"({"a": {"b": 1}, "dim": 1e400})",
+          "at dim: a number is beyond float64: number overflow parsing '1e400'");
+  refused(R"({"a": [1, [2, -1e999]]})", "at a[1][1]: a number is beyond float64");
+  refused("1e400", "a number is beyond float64");
+}
+
+TEST_CASE("what is no JSON is refused, and what lies too deep or behind a zero byte") {
+  refused("", "not JSON: parse error at line 1, column 1");
+  refused(R"({"a": [1, 2})", "at a[2]: not JSON: parse error");
+  refused(R"({"a": 1} x)", "not JSON: ");
+  refused("\"\xff\"", "not JSON: ");
+  refused(std::string("{}\0{", 4), "not JSON: byte 3 is zero");
+  refused(R"({"a": [[[[1]]]]})", "at a[0][0][0]: nested too deeply, more than 4 lists and objects");
+}

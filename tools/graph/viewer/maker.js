@@ -1,0 +1,61 @@
+// What made a value, as a reader knows it. The twin of maker.cpp; maker.h tells what is said.
+import { place } from "./format.js";
+
+const showing = new Set(["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
+  "expand", "narrow", "slice", "select", "diagonal", "clone", "contiguous"]);
+
+// The value that this one is a view or a copy of. Files may hold circles: producers only go down.
+function behindViews({ nodes, values }, id) {
+  for (let madeBy = values[id].producer;
+    madeBy >= 0 && showing.has(nodes[madeBy].operation) && nodes[madeBy].inputs.length > 0;) {
+    [id] = nodes[madeBy].inputs;
+    if (values[id].producer >= madeBy) break;
+    madeBy = values[id].producer;
+  }
+  return id;
+}
+
+const isSame = (a, b) => a.length === b.length && a.every((one, i) => one === b[i]);
+
+// "[0:64]" where `shown` is some rows of `all`; empty where it is another view.
+function rowsOf(shown, all) {
+  if (!isSame(shown.strides, all.strides) || isSame(shown.shape, all.shape) ||
+      !(all.strides[0] > 0) || !isSame(shown.shape.slice(1), all.shape.slice(1)))
+    return "";
+  const first = Math.floor((shown.offset - all.offset) / all.strides[0]);
+  return `[${first}:${first + shown.shape[0]}]`;
+}
+
+// "in_proj_weight[0:64]": the first parameter with a name among the inputs, without the node's
+// path.
+function parameterOf(graph, node) {
+  for (const input of node.inputs) {
+    const all = graph.values[behindViews(graph, input)];
+    if (!all.leaf || all.name === "") continue;
+    const prefix = node.module ? `${node.module}.` : "";
+    const name = all.name.startsWith(prefix) ? all.name.slice(prefix.length) : all.name;
+    return name + rowsOf(graph.values[input], all);
+  }
+  return "";
+}
+
+/** "layers.0.self_attn linear with in_proj_weight[0:64]"; empty of nothing. */
+export function makerLabel(graph, value) {
+  const maker = makerOf(graph, value);
+  if (!maker) return "";
+  return place(maker.operation, maker.module) + (maker.parameter && ` with ${maker.parameter}`);
+}
+
+/** The value's name, or that of the value that it is a view of; the rows are left out. */
+export function nameOf(graph, id) {
+  const shown = graph.values[id], all = graph.values[behindViews(graph, id)];
+  return shown.name === "" && all.storage === shown.storage ? all.name : shown.name;
+}
+
+/** {node, operation, module, parameter} of what made the value, past views and copies; null of nothing. */
+export function makerOf(graph, value) {
+  const { producer } = graph.values[behindViews(graph, value)];
+  if (producer < 0) return null;
+  const { operation, module } = graph.nodes[producer];
+  return { node: producer, operation, module, parameter: parameterOf(graph, graph.nodes[producer]) };
+}
