@@ -18,6 +18,7 @@
 #include <tapehead/core/tensor.h>
 #include <tapehead/core/thread_scope.h>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,9 @@
 #include <vector>
 
 namespace tapehead {
+
+/// Called with a leaf and its gradient, which is undefined when y does not depend on the leaf.
+using LeafHook = std::function<void(const Tensor& leaf, const Tensor& gradient)>;
 
 /// What a gradient call leaves behind.
 struct GradientOptions {
@@ -34,6 +38,13 @@ struct GradientOptions {
   /// Keep the record (and its saved tensors) for another call. Without it the call consumes
   /// everything recorded so far, also when it ends with an error.
   bool keep = false;
+  /// Called once for each leaf of wrt, whether y depends on it or not, as soon as its gradient is
+  /// complete: when the walk has passed the first operation that used the leaf, and the rules of
+  /// earlier ones are still to run. So leaves come in reverse order of their first use, after those
+  /// that no operation used. The gradient is the one that the call returns: the hook may write to
+  /// it, and keeps no handle. What it computes is not recorded; what it throws ends the call as an
+  /// error of a rule does. StateError together with create_graph.
+  LeafHook on_complete = {};
 };
 
 /// The record of what a thread computes while it lives, and the walk back.
@@ -57,7 +68,8 @@ class Tape {
   /// ShapeError: no seed for a y of several elements, or a seed of another shape.
   /// StateError: y or an entry of wrt is a constant or belongs to another tape; the record of y was
   /// consumed by an earlier call; a saved tensor was written to; another thread; create_graph while
-  /// this tape is paused or not the innermost; a call from within a rule of this tape.
+  /// this tape is paused or not the innermost, or with on_complete; a call from within a rule of
+  /// this tape, or from a hook.
   Gradients gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor seed = {},
                      GradientOptions options = {});
   /// The same with wrt in braces: gradient(y, {w, b}).

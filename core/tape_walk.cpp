@@ -7,6 +7,8 @@
 #include <tapehead/core/tape.h>
 #include <tapehead/core/testing.h>
 
+#include <algorithm>
+
 namespace tapehead {
 namespace {
 
@@ -45,10 +47,11 @@ class Tape::Reading {
 
 class Tape::Walk {
  public:
-  Walk(Tape& tape, GradientOptions options)
+  Walk(Tape& tape, const GradientOptions& options)
       : tape_(tape),
         keep_(options.keep || options.create_graph),
         create_graph_(options.create_graph),
+        on_complete_(options.on_complete),
         end_(tape.nodes_.size()),
         needed_(tape.values_.size(), false),
         wanted_(tape.values_.size(), false),
@@ -64,6 +67,24 @@ class Tape::Walk {
   }
 
   void want(std::uint32_t value) { needed_[value] = wanted_[value] = true; }
+
+  // Plans when the hook, if there is one, is called with each leaf of `wrt`: after the first of the
+  // walked nodes that uses it, the last that adds to its gradient; before all of them if none does.
+  void plan_hook(std::span<const Tensor> wrt, std::span<const std::uint32_t> values) {
+    if (!on_complete_) return;
+    std::vector<std::size_t> first_use(tape_.values_.size(), end_);
+    for (std::size_t i = end_; i-- > tape_.consumed_;)
+      for (const Edge edge : tape_.nodes_[i]->inputs())
+        if (edge.tracked) first_use[edge.value] = i;
+    std::vector<bool> planned(tape_.values_.size(), false);
+    for (std::size_t k = 0; k < wrt.size(); ++k) {
+      if (!wrt[k].is_leaf() || planned[values[k]]) continue;
+      planned[values[k]] = true;
+      completions_.push_back({first_use[values[k]], values[k], &wrt[k]});
+    }
+    std::stable_sort(completions_.begin(), completions_.end(),
+                     [](const Completion& a, const Completion& b) { return a.node > b.node; });
+  }
 
   // Marks every value whose gradient leads to a wanted one. One pass forward: a node's inputs stand
   // before it.
@@ -106,6 +127,7 @@ class Tape::Walk {
     began_ = true;
     const Walking walking;
     tape_.being_walked_ = true;
+    call_hook_down_to(end_);
     for (std::size_t i = end_; i-- > tape_.consumed_;) {
       // A rule that is being recorded grows the list; the node itself does not move.
       Node& node = *tape_.nodes_[i];
@@ -113,6 +135,7 @@ class Tape::Walk {
       if (ran) run_rule(node);
       if (!keep_) node.release_saved();
       if (ran && Ledger::watching()) Ledger::end_step(Graph::Phase::backward, tape_, node, i);
+      call_hook_down_to(i);
     }
   }
 
@@ -131,6 +154,21 @@ class Tape::Walk {
   }
 
  private:
+  struct Completion {
+    std::size_t node;  // when the walk has passed it
+    std::uint32_t value;
+    const Tensor* leaf;
+  };
+
+  void call_hook_down_to(std::size_t node) {
+    for (; called_ < completions_.size() && completions_[called_].node >= node; ++called_) {
+      const Completion& next = completions_[called_];
+      Tensor gradient = take_result(next.value);
+      on_complete_(*next.leaf, gradient);
+      partials_[next.value] = std::move(gradient);
+    }
+  }
+
   void run_rule(Node& node) {
     Tensor& gradient = partials_[node.output_];
     // The rule gets the only handle, so that it can work in place; the gradient of an intermediate
@@ -183,11 +221,14 @@ class Tape::Walk {
 
   Tape& tape_;
   const bool keep_, create_graph_;
+  const LeafHook& on_complete_;
   bool began_ = false;
   const std::size_t end_;     // nodes recorded during the walk are not walked
   std::vector<bool> needed_;  // the gradient of this value leads to a wanted one
   std::vector<bool> wanted_;  // the gradient of this value was asked for
   std::vector<Tensor> partials_;
+  std::vector<Completion> completions_;  // in the order of the calls
+  std::size_t called_ = 0;
 };
 
 bool Tape::walking() { return Walking::active(); }
@@ -203,13 +244,17 @@ Gradients Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt
   check_own_thread("gradient");
   if (being_walked_)
     throw StateError("gradient",
-                     "this tape's gradient is being computed; a rule, or a hook that "
-                     "unpacks, cannot walk the tape that it is a part of");
+                     "this tape's gradient is being computed; a rule, or a hook, cannot walk the "
+                     "tape that it is a part of");
   if (saves_nothing_)
     throw StateError("gradient", "this tape keeps no tensors for a backward pass");
   if (options.create_graph && recording() != this)
     throw StateError("gradient",
                      "create_graph records on this tape, which is paused or not the innermost");
+  if (options.create_graph && options.on_complete)
+    throw StateError("gradient",
+                     "on_complete hands out gradients that may be written to, and those of "
+                     "create_graph are recorded");
   if (!seeds.empty() && seeds.size() != ys.size())
     throw ValueError("gradient", std::to_string(seeds.size()) + " seeds for " +
                                      std::to_string(ys.size()) + " outputs");
@@ -227,6 +272,7 @@ Gradients Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt
   }
   for (const std::uint32_t value : wrt_values) walk.want(value);
   walk.mark_needed();
+  walk.plan_hook(wrt, wrt_values);
   if (options.create_graph) {
     walk.run();
   } else {

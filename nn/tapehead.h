@@ -52,6 +52,7 @@
 #include <tapehead/nn/attention_recorder.h>
 #include <tapehead/nn/checkpoint.h>
 #include <tapehead/nn/decoder_layer.h>
+#include <tapehead/nn/distributed.h>
 #include <tapehead/nn/encoder_layer.h>
 #include <tapehead/nn/feed_forward.h>
 #include <tapehead/nn/gpt.h>
@@ -65,6 +66,7 @@
 #include <tapehead/nn/named_tensor.h>
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/nn/positions.h>
+#include <tapehead/nn/process_group.h>
 #include <tapehead/nn/projection_layouts.h>
 #include <tapehead/nn/safetensors.h>
 #include <tapehead/nn/sample.h>

@@ -259,6 +259,12 @@ TEST_CASE("options come back from their stored form") {
   check_throws(ErrorKind::value, {"file", "seed"},
                [&] { (void)train_options_from_json(stored, "file"); });
   stored = to_json(options);
+  stored.erase("dropout");  // as earlier versions wrote it
+  CHECK(train_options_from_json(stored, "file").dropout == 0);
+  stored["dropout"] = 1;
+  check_throws(ErrorKind::value, {"--dropout 1: it must be at least 0 and below 1"},
+               [&] { (void)train_options_from_json(stored, "file"); });
+  stored = to_json(options);
   stored["heads"] = 5;
   check_throws(ErrorKind::value, {"--heads 5"},
                [&] { (void)train_options_from_json(stored, "file"); });

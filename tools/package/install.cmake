@@ -19,6 +19,11 @@ foreach(kind static shared)
   install(EXPORT tapehead-${kind}-targets NAMESPACE tapehead:: DESTINATION ${package})
 endforeach()
 
+if(TARGET tapehead_mpi)
+  install(TARGETS tapehead_mpi EXPORT tapehead-mpi-targets)
+  install(EXPORT tapehead-mpi-targets NAMESPACE tapehead:: DESTINATION ${package})
+endif()
+
 include(CMakePackageConfigHelpers)
 configure_package_config_file(tools/package/config.cmake.in tapehead-config.cmake
   INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)

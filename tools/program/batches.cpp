@@ -34,9 +34,10 @@ Batch windows(std::span<const Token> text, std::span<const std::int64_t> starts,
 
 Batch RandomBatches::at(std::int64_t step) const {
   const std::int64_t positions = static_cast<std::int64_t>(text_.size()) - length_;
+  const std::int64_t first = (step * share_.ranks + share_.rank) * batch_;
   std::vector<std::int64_t> starts;
   for (std::int64_t row = 0; row < batch_; ++row) {
-    const auto n = static_cast<std::uint64_t>(step * batch_ + row);
+    const auto n = static_cast<std::uint64_t>(first + row);
     starts.push_back(draw(seed_ ^ batch_stream, n, positions));
   }
   return windows(text_, starts, length_);

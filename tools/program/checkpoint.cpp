@@ -50,6 +50,7 @@ json describe_run(const RunState& state) {
   return {{"options", to_json(state.options)},
           {"characters", state.characters},
           {"checksum", state.checksum},
+          {"ranks", state.ranks},
           {"step", state.step},
           {"total", state.total ? json(*state.total) : json()},
           {"seconds", state.seconds}};
@@ -90,6 +91,7 @@ RunState read_state(const json& description, const fs::path& path) {
     state.options = train_options_from_json(description.at("options"), path.string());
     description.at("characters").get_to(state.characters);
     description.at("checksum").get_to(state.checksum);
+    state.ranks = description.value("ranks", state.ranks);  // earlier files have none
     description.at("step").get_to(state.step);
     description.at("seconds").get_to(state.seconds);
     if (!description.at("total").is_null()) state.total = description["total"].get<std::int64_t>();
@@ -220,6 +222,7 @@ StoredModel load_model(const fs::path& folder) {
   check_fits(options, vocabulary.size(), file.tensors, path);
   StoredModel stored{make_model(options, vocabulary.size()), std::move(vocabulary)};
   stored.model.load_state_dict(file.tensors);
+  stored.model.eval();
   return stored;
 }
 

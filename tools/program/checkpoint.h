@@ -47,7 +47,7 @@ struct StoredModel {
   Vocabulary vocabulary;
 };
 
-/// The model of a run, whose folder --model names. Errors as load_run.
+/// The model of a run, whose folder --model names, in evaluation mode. Errors as load_run.
 StoredModel load_model(const std::filesystem::path& folder);
 
 }  // namespace tapehead::program

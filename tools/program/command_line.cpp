@@ -21,6 +21,7 @@
 #include "commands.h"
 #include "help_text.h"
 #include "lecture/lecture.h"
+#include "ranks.h"
 
 namespace tapehead::program {
 namespace {
@@ -39,7 +40,8 @@ void add_train(CLI::App& app, const std::string& program, int& exit_code) {
       app, "train",
       "Trains a character-level language model, prints what its backward pass saves, and compares "
       "its held-out loss with a bigram model's. Ctrl-C finishes the step, saves and ends with exit "
-      "code 0; --resume goes on, and with --steps makes the run longer.\n"
+      "code 0; --resume goes on, and with --steps makes the run longer. mpirun -n N tapehead train "
+      "... trains with N processes, each with a batch of its own.\n"
       "Example: tapehead train --text book.txt --minutes 10 --out book",
       command, run_train, exit_code);
   TrainOptions& o = command->options;
@@ -49,13 +51,16 @@ void add_train(CLI::App& app, const std::string& program, int& exit_code) {
   sub.add_option("--heads", o.heads, "Attention heads; they divide dim")->capture_default_str();
   sub.add_option("--dim", o.dim, "Features")->capture_default_str();
   sub.add_option("--context", o.context, "Characters seen at once")->capture_default_str();
-  sub.add_option("--batch", o.batch, "Sequences a step")->capture_default_str();
+  sub.add_option("--batch", o.batch, "Sequences a step, of each rank")->capture_default_str();
   CLI::Option* steps =
       sub.add_option("--steps", o.steps, "Length of the run in steps; with --resume a new one");
   sub.add_option("--minutes", o.minutes, "Or in minutes")->capture_default_str()->excludes(steps);
   sub.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
   sub.add_option("--seed", o.seed, "Of weights and batches")->capture_default_str();
-  sub.add_option("--threads", o.threads, "0: one for each core")->capture_default_str();
+  sub.add_option("--threads", o.threads,
+                 "0: one for each core; of several ranks, each has its part of them")
+      ->capture_default_str();
+  sub.add_option("--dropout", o.dropout, "Of the blocks and the embeddings")->capture_default_str();
   sub.add_option("--dtype", o.dtype, "f32 or f64")->capture_default_str();
   sub.add_option("--out", command->folder, "Folder of the run")->capture_default_str();
   sub.add_flag("--resume", command->resume, "Go on with the run in the folder, with its options");
@@ -200,8 +205,10 @@ int parse_and_run(int argc, const char* const* argv) {
     std::cout << wrapped_help(help.str());
     return done;
   } catch (const CLI::RequiredError& error) {
+    let_rank_0_speak();
     return complain(unknown_command(app, argc, argv).value_or(error.what()), bad_input);
   } catch (const CLI::ParseError& error) {
+    let_rank_0_speak();
     return complain(error.what(), bad_input);
   } catch (const Error& error) {
     return complain(error.what(), bad_input);

@@ -32,6 +32,16 @@ void add_training(CLI::App& sub, PlanCommand& command) {
   sub.add_option("--optimizer", command.optimizer, "sgd or adamw")->capture_default_str();
 }
 
+void add_ranks(CLI::App& sub, PlanCommand& command) {
+  sub.add_option("--ranks", command.ranks,
+                 "How long so many take for each other's gradients, and how much of that the "
+                 "backward pass hides");
+  sub.add_option("--bandwidth", command.bandwidth, "GB/s from rank to rank (default: 1.25)");
+  sub.add_option("--latency", command.latency, "Microseconds of a message (default: 50)");
+  sub.add_option("--gflops", command.gflops,
+                 "What a rank reaches, by which its passes are timed (default: 20)");
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app, int& exit_code) {
@@ -47,6 +57,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   add_training(sub, *command);
   sub.add_option("--memory", command->memory, "Whether it fits in so much: 24GiB, 80GB, bytes");
   sub.add_option("--fit", command->fit, "batch or context: the largest that fits in --memory");
+  add_ranks(sub, *command);
   sub.add_flag("--formula", command->formula, "Closed forms of the figures in the sizes");
   sub.add_flag("--json", command->as_json, "The report as JSON");
 }

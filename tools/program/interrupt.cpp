@@ -5,7 +5,12 @@ namespace {
 
 volatile std::sig_atomic_t noted = 0;
 
-extern "C" void note_signal(int) { noted = 1; }
+void (*previous_handler)(int) = nullptr;
+
+extern "C" void note_signal(int number) {
+  noted = 1;
+  if (number == SIGTERM && previous_handler) previous_handler(number);
+}
 
 }  // namespace
 
@@ -16,7 +21,11 @@ InterruptGuard::InterruptGuard() {
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previous_int_);
-  sigaction(SIGTERM, &action, &previous_term_);
+  sigaction(SIGTERM, nullptr, &previous_term_);
+  const bool has_handler =
+      previous_term_.sa_handler != SIG_DFL && previous_term_.sa_handler != SIG_IGN;
+  previous_handler = has_handler ? previous_term_.sa_handler : nullptr;
+  sigaction(SIGTERM, &action, nullptr);
 }
 
 InterruptGuard::~InterruptGuard() {

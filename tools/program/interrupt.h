@@ -6,7 +6,8 @@
 
 namespace tapehead::program {
 
-/// While it lives, SIGINT and SIGTERM are noted instead of ending the process. One at a time.
+/// While it lives, SIGINT and SIGTERM are noted instead of ending the process. What handled SIGTERM
+/// before is called as well. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

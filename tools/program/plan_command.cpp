@@ -82,6 +82,18 @@ Fit fit(const PlanCommand& command, std::int64_t memory, TrainingSetup& setup) {
   return {what, largest};
 }
 
+RanksSetup ranks_setup_of(const PlanCommand& command) {
+  RanksSetup setup;
+  const bool needs_ranks = command.bandwidth || command.latency || command.gflops;
+  if (needs_ranks && !command.ranks) refuse("--bandwidth, --latency and --gflops need --ranks");
+  setup.ranks = command.ranks.value_or(1);
+  if (command.bandwidth) setup.bytes_per_second = 1e9 * *command.bandwidth;
+  if (command.latency) setup.latency = 1e-6 * *command.latency;
+  if (command.gflops) setup.flops_per_second = 1e9 * *command.gflops;
+  check(setup);
+  return setup;
+}
+
 }  // namespace
 
 int run_plan(const PlanCommand& command) {
@@ -90,7 +102,10 @@ int run_plan(const PlanCommand& command) {
   if (command.memory) report.memory = parse_memory(*command.memory);
   if (command.fit && !report.memory) refuse("--fit needs --memory");
   if (command.fit) report.fit = fit(command, *report.memory, report.setup);
-  report.costs = costs_of(training_step(report.setup));
+  report.ranks_setup = ranks_setup_of(command);
+  const Graph step = training_step(report.setup);
+  report.costs = costs_of(step);
+  if (command.ranks) report.ranks = ranks_costs_of(step, report.ranks_setup);
   if (command.formula) report.forms = forms_near(report.setup);
   std::cout << (command.as_json ? plan_json(report) : plan_text(report));
   const bool fits = !report.memory || verdict(report.costs, *report.memory) == Verdict::fits;

@@ -21,6 +21,8 @@ struct PlanCommand {
   std::string optimizer = "adamw";         ///< sgd or adamw
   std::optional<std::string> memory = {};
   std::optional<std::string> fit = {};  ///< batch or context: the largest that fits in `memory`
+  std::optional<std::int64_t> ranks = {};
+  std::optional<double> bandwidth = {}, latency = {}, gflops = {};  ///< GB/s, us, GFLOP/s
   bool formula = false;
   bool as_json = false;
 };

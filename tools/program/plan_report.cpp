@@ -119,6 +119,33 @@ std::string memory_text(const PlanReport& report) {
   return text + "\n" + graph::wrapped(reserved_text, 2);
 }
 
+std::string milliseconds(double seconds) { return graph::fixed(1e3 * seconds, 3) + " ms"; }
+
+std::string ranks_text(const PlanReport& report) {
+  const RanksSetup& setup = report.ranks_setup;
+  const RanksCosts& costs = *report.ranks;
+  const double speedup =
+      static_cast<double>(setup.ranks) * costs.computing / (costs.computing + costs.exposed);
+  std::string text =
+      "\n" +
+      graph::wrapped(format_count(setup.ranks) +
+                         " ranks that average their gradients, by ring all-reduce at " +
+                         format_number(setup.bytes_per_second / 1e9) + " GB/s and " +
+                         format_number(setup.latency * 1e6) + " us a message; estimated at " +
+                         format_number(setup.flops_per_second / 1e9) +
+                         " GFLOP/s for each rank's matrix products, and nothing else",
+                     0);
+  text += line("gradients in " + format_count(costs.buckets) + " buckets",
+               format_bytes(costs.gradient_bytes));
+  text += line("sent by each rank in a step", format_bytes(costs.sent_bytes));
+  text += line("forward and backward pass", milliseconds(costs.computing));
+  text += line("communication", milliseconds(costs.communicating));
+  text += line("  hidden behind the backward pass", milliseconds(costs.hidden));
+  text += line("  exposed", milliseconds(costs.exposed));
+  text += line("sequences a second, of one rank's", graph::fixed(speedup, 2) + " times");
+  return text;
+}
+
 std::string form_text(const std::string& what, const std::optional<graph::Polynomial>& form) {
   return what + "\n" +
          graph::wrapped(form ? graph::to_string(*form) : "no polynomial near these sizes", 4);
@@ -143,6 +170,22 @@ std::string forms_text(const PlanReport& report) {
 }
 
 // ---- JSON --------------------------------------------------------------------------------------
+
+json ranks_json(const PlanReport& report) {
+  const RanksSetup& setup = report.ranks_setup;
+  const RanksCosts& costs = *report.ranks;
+  return {{"ranks", setup.ranks},
+          {"bytes_per_second", setup.bytes_per_second},
+          {"latency_seconds", setup.latency},
+          {"flops_per_second", setup.flops_per_second},
+          {"gradient_bytes", costs.gradient_bytes},
+          {"buckets", costs.buckets},
+          {"sent_bytes", costs.sent_bytes},
+          {"computing_seconds", costs.computing},
+          {"communicating_seconds", costs.communicating},
+          {"hidden_seconds", costs.hidden},
+          {"exposed_seconds", costs.exposed}};
+}
 
 json model_json(const nn::GptOptions& m) {
   return {{"layers", m.layers},   {"heads", m.heads},           {"dim", m.dim},
@@ -218,6 +261,7 @@ std::string plan_text(const PlanReport& report) {
     text += "planned, not proven: a real run refuses " + format_count(report.costs.planned) +
             " of these operations, which compute in bf16 or f16\n";
   if (report.memory) text += memory_text(report);
+  if (report.ranks) text += ranks_text(report);
   if (report.forms) text += forms_text(report);
   return text;
 }
@@ -238,6 +282,7 @@ std::string plan_json(const PlanReport& report) {
                      {"verdict", to_string(verdict(report.costs, *report.memory))},
                      {"note", reserved_text}};
   if (report.fit) all["fit"] = {{"what", report.fit->what}, {"largest", report.fit->largest}};
+  if (report.ranks) all["ranks"] = ranks_json(report);
   if (report.forms) all["closed_forms"] = forms_json(*report.forms);
   return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }

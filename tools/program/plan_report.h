@@ -5,6 +5,7 @@
 #include <string>
 
 #include "plan.h"
+#include "plan_ranks.h"
 
 namespace tapehead::program {
 
@@ -21,6 +22,8 @@ struct PlanReport {
   std::optional<std::int64_t> memory = {};  ///< bytes to fit in
   std::optional<Fit> fit = {};
   std::optional<graph::GraphForms> forms = {};
+  RanksSetup ranks_setup = {};
+  std::optional<RanksCosts> ranks = {};
 };
 
 enum class Verdict {
@@ -33,8 +36,8 @@ Verdict verdict(const Costs& costs, std::int64_t memory);
 /// For a terminal, in at most graph::page_columns.
 std::string plan_text(const PlanReport& report);
 /// The same figures, format tapehead-plan/1: Costs by name, model and setup as the command line
-/// names them, and under "memory", "fit" and "closed_forms" what was asked for. A form is text, or
-/// null where there is none.
+/// names them, and under "memory", "fit", "ranks" and "closed_forms" what was asked for. A form is
+/// text, or null where there is none.
 std::string plan_json(const PlanReport& report);
 
 }  // namespace tapehead::program

@@ -56,7 +56,8 @@ std::string describe(const Status& status) {
   return text;
 }
 
-Progress::Progress(std::FILE* out) : out_(out), terminal_(isatty(fileno(out)) != 0) {}
+Progress::Progress(std::FILE* out, bool may_draw)
+    : out_(out), terminal_(may_draw && isatty(fileno(out)) != 0) {}
 
 Progress::~Progress() {
   if (line_open_) std::fputc('\n', out_);

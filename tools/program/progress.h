@@ -23,8 +23,8 @@ std::string describe(const Status& status);
 
 class Progress {
  public:
-  /// `out` is stdout but in tests.
-  explicit Progress(std::FILE* out);
+  /// `out` is stdout but in tests. The terminal that mpirun gives to a rank is none to draw on.
+  explicit Progress(std::FILE* out, bool may_draw = true);
   /// Ends the line that is being drawn.
   ~Progress();
   Progress(const Progress&) = delete;

@@ -20,6 +20,7 @@ struct RunState {
   TrainOptions options;
   std::string characters;      ///< the vocabulary, as one UTF-8 string
   std::uint64_t checksum = 0;  ///< of the text
+  std::int64_t ranks = 1;      ///< that train together
   std::int64_t step = 0;       ///< steps done
   std::optional<std::int64_t> total =
       {};                           ///< length of the run; under --minutes once it is estimated

@@ -11,7 +11,7 @@
 #include "bigram.h"
 #include "checkpoint.h"
 #include "commands.h"
-#include "evaluate.h"
+#include "ranks.h"
 #include "repository.h"
 #include "run_folder.h"
 #include "sampling.h"
@@ -80,11 +80,17 @@ void check_same_text(const Corpus& corpus, const RunState& state, const std::str
     throw ValueError("train", "the text is not the one that the run in " + folder + " learns from");
 }
 
-void print_model(const Trainer& trainer, const TrainOptions& options) {
+void print_model(Trainer& trainer, const TrainOptions& options) {
   std::cout << "model   " << format_count(trainer.model().parameter_count())
             << " parameters: " << options.layers << " layers, " << options.heads << " heads, dim "
             << options.dim << ", context " << options.context << ", " << options.dtype << "; batch "
             << options.batch << std::endl;
+  const std::int64_t ranks = trainer.group().size();
+  if (ranks > 1)
+    std::cout << "ranks   " << ranks
+              << ", each with a batch of its own: " << format_count(ranks * options.batch)
+              << " sequences a step; here " << num_threads()
+              << (num_threads() == 1 ? " thread" : " threads") << " each" << std::endl;
 }
 
 double bigram_loss(const Corpus& corpus) {
@@ -101,9 +107,18 @@ std::string verdict(double loss, double mark) {
          " the bigram model's " + loss_text(mark);
 }
 
-void print_result(const Trainer& trainer, const Corpus& corpus, const TrainOptions& options,
+void print_traffic(const nn::DataParallel::Traffic& traffic) {
+  if (traffic.calls == 0) return;
+  std::cout << "\ngradients of " << graph::format_bytes(traffic.bytes) << " a step, in "
+            << traffic.buckets << " buckets; the ranks waited "
+            << graph::fixed(1e3 * traffic.waited_seconds / static_cast<double>(traffic.calls), 2)
+            << " ms a step for each other's\n";
+}
+
+void print_result(Trainer& trainer, const Corpus& corpus, const TrainOptions& options,
                   double mark) {
-  const double loss = held_out_loss(trainer.model(), corpus.held_out, options.batch);
+  const double loss = trainer.held_out_loss();
+  const nn::EvalMode without_dropout(trainer.model());
   std::cout << "\nheld-out loss " << loss_text(loss)
             << " nats a character over all held-out text: " << verdict(loss, mark) << "\n";
   Generator generator(options.seed);
@@ -127,6 +142,7 @@ std::string quoted(const std::string& word) {
 
 void print_interrupted(const RunState& state, const TrainCommand& command, double mark) {
   std::cout << "\ninterrupted: saved after step " << state.step << "; this goes on from there:\n  "
+            << (state.ranks > 1 ? "mpirun -n " + std::to_string(state.ranks) + " " : "")
             << quoted(command.program) << " train --resume --out " << quoted(command.folder)
             << "\n";
   if (state.held_out.empty()) return;
@@ -142,7 +158,8 @@ void train(Trainer& trainer, const Corpus& corpus, const TrainCommand& command) 
   const TrainOptions options = trainer.state().options;
   print_model(trainer, options);
   const double mark = bigram_loss(corpus);
-  const RunEnd end = TrainingRun(trainer, corpus, command.folder).run();
+  const RunEnd end = TrainingRun(trainer, command.folder).run();
+  print_traffic(trainer.traffic());
   if (end == RunEnd::interrupted) print_interrupted(trainer.state(), command, mark);
   if (end == RunEnd::out_of_time)
     std::cout << "\ntime is up: saved after step " << trainer.state().step << "\n";
@@ -152,46 +169,72 @@ void train(Trainer& trainer, const Corpus& corpus, const TrainCommand& command) 
             << std::endl;
 }
 
-void check_and_use(const TrainOptions& options) {
+// What a rank has of a run. The folder is the first one's.
+struct Prepared {
+  std::optional<RunFolder> folder;
+  Corpus corpus;
+  std::optional<Trainer> trainer;
+};
+
+void check_and_use(const TrainOptions& options, const nn::ProcessGroup& group) {
   check(options);
   if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
+  else if (group.size() > 1) set_num_threads(group.share_of_cores());
 }
 
-void start(const TrainCommand& command) {
-  check_and_use(command.options);
-  const Corpus corpus = read_text(command.options);
-  Trainer trainer({.options = command.options,
-                   .characters = corpus.vocabulary.characters(),
-                   .checksum = corpus.checksum},
-                  corpus);
-  const RunFolder folder(command.folder);
+void start(const TrainCommand& command, const nn::ProcessGroup& group, Prepared& run) {
+  check_and_use(command.options, group);
+  run.corpus = read_text(command.options);
+  run.trainer.emplace(RunState{.options = command.options,
+                               .characters = run.corpus.vocabulary.characters(),
+                               .checksum = run.corpus.checksum,
+                               .ranks = group.size()},
+                      run.corpus);
+  if (group.rank() > 0) return;
+  run.folder.emplace(command.folder);
   if (has_run(command.folder))
     std::cout << "note    the earlier run in " << command.folder << " was moved to "
-              << folder.set_earlier_run_aside().string() << "\n";
-  train(trainer, corpus, command);
+              << run.folder->set_earlier_run_aside().string() << "\n";
 }
 
-void resume(const TrainCommand& command) {
+// A step's batch is that of all ranks.
+void check_same_ranks(const RunState& state, const nn::ProcessGroup& group,
+                      const std::string& folder) {
+  if (state.ranks != group.size())
+    throw ValueError(
+        "train", "the run in " + folder + " was started with mpirun -n " +
+                     std::to_string(state.ranks) + ", and here is " +
+                     (group.size() == 1 ? "1 process" : std::to_string(group.size()) + " ranks"));
+}
+
+void resume(const TrainCommand& command, const nn::ProcessGroup& group, Prepared& run) {
   // Before anything is read, for it may be about to change; but no folder is made for a slip.
   check_has_run(command.folder);
-  const RunFolder folder(command.folder);
+  if (group.rank() == 0) run.folder.emplace(command.folder);
   StoredRun stored = load_run(command.folder);
+  check_same_ranks(stored.state, group, command.folder);
   stored.state.options = resumed_options(command, stored.state.options);
   if (is_given(command, "steps"))
     change_length(*command.options.steps, stored.state, command.folder);
-  check_and_use(stored.state.options);
-  const Corpus corpus = read_text(stored.state.options);
-  check_same_text(corpus, stored.state, command.folder);
-  Trainer trainer(stored.state, corpus);
-  restore(stored, command.folder, trainer);
+  check_and_use(stored.state.options, group);
+  run.corpus = read_text(stored.state.options);
+  check_same_text(run.corpus, stored.state, command.folder);
+  run.trainer.emplace(stored.state, run.corpus);
+  restore(stored, command.folder, *run.trainer);
   std::cout << "resume  " << command.folder << " after step " << stored.state.step << "\n";
-  train(trainer, corpus, command);
 }
 
 }  // namespace
 
 int run_train(const TrainCommand& command) {
-  command.resume ? resume(command) : start(command);
+  const std::unique_ptr<nn::ProcessGroup> group = join_ranks();
+  as_one(*group, [&] {
+    Prepared run;
+    together(*group,
+             [&] { command.resume ? resume(command, *group, run) : start(command, *group, run); });
+    run.trainer->join(*group);
+    train(*run.trainer, run.corpus, command);
+  });
   return done;
 }
 

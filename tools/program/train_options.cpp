@@ -40,7 +40,8 @@ json to_json(const TrainOptions& o) {
       {"text", o.text},       {"layers", o.layers},   {"heads", o.heads},
       {"dim", o.dim},         {"context", o.context}, {"batch", o.batch},
       {"lr", o.lr},           {"seed", o.seed},       {"minutes", o.minutes},
-      {"threads", o.threads}, {"dtype", o.dtype},     {"steps", o.steps ? json(*o.steps) : json()}};
+      {"threads", o.threads}, {"dtype", o.dtype},     {"steps", o.steps ? json(*o.steps) : json()},
+      {"dropout", o.dropout}};
 }
 
 TrainOptions train_options_from_json(const json& stored, const std::string& source) {
@@ -57,6 +58,7 @@ TrainOptions train_options_from_json(const json& stored, const std::string& sour
     stored.at("minutes").get_to(o.minutes);
     stored.at("threads").get_to(o.threads);
     stored.at("dtype").get_to(o.dtype);
+    o.dropout = stored.value("dropout", o.dropout);  // earlier files have none
     if (!stored.at("steps").is_null()) o.steps = stored["steps"].get<std::int64_t>();
   } catch (const json::exception& error) {
     throw ValueError("train", source + ": the stored options cannot be read: " + error.what());
@@ -92,6 +94,8 @@ void check(const TrainOptions& o) {
           "--minutes " + text_of(o.minutes) + ": it must be at most " + text_of(most_minutes));
   require(o.threads >= 0 && o.threads <= most_threads,
           "--threads " + text_of(o.threads) + ": it must be 0 to " + text_of(most_threads));
+  require(o.dropout >= 0 && o.dropout < 1,
+          "--dropout " + text_of(o.dropout) + ": it must be at least 0 and below 1");
   require(o.dtype == "f32" || o.dtype == "f64", "--dtype " + o.dtype + ": it must be f32 or f64");
   require(o.dim % o.heads == 0,
           "--dim " + text_of(o.dim) + ": it must be a multiple of --heads " + text_of(o.heads));

@@ -19,12 +19,13 @@ struct TrainOptions {
   std::int64_t heads = 4;
   std::int64_t dim = 128;
   std::int64_t context = 128;
-  std::int64_t batch = 8;
+  std::int64_t batch = 8;                  ///< of each rank
   std::optional<std::int64_t> steps = {};  ///< length of the run, or else
   double minutes = 3;                      ///< its length in time
   double lr = 3e-3;                        ///< at the end of the warm-up
   std::uint64_t seed = 1;
-  std::int64_t threads = 0;  ///< 0: one for each core
+  std::int64_t threads = 0;  ///< 0: one for each core, shared among the ranks that use the same
+  double dropout = 0;
   std::string dtype = "f32";
 };
 

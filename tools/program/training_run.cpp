@@ -10,8 +10,6 @@
 #include <iostream>
 
 #include "checkpoint.h"
-#include "evaluate.h"
-#include "interrupt.h"
 
 namespace tapehead::program {
 namespace {
@@ -35,12 +33,12 @@ constexpr double patience = 1.2;
 
 }  // namespace
 
-TrainingRun::TrainingRun(Trainer& trainer, const Corpus& corpus, std::filesystem::path folder)
+TrainingRun::TrainingRun(Trainer& trainer, std::filesystem::path folder)
     : trainer_(trainer),
       state_(trainer.state()),
-      corpus_(corpus),
       folder_(std::move(folder)),
       is_new_(state_.step == 0),
+      is_writer_(trainer.group().rank() == 0),
       seconds_before_(state_.seconds) {
   if (state_.options.steps) state_.total = state_.options.steps;
 }
@@ -49,8 +47,8 @@ RunEnd TrainingRun::run() {
   const InterruptGuard interrupt;
   started_ = now_seconds();
   if (is_new_) first_steps();
-  Progress progress(stdout);
-  while (!state_.finished() && !interrupt.requested() && !out_of_time()) {
+  Progress progress(stdout, state_.ranks == 1);
+  while (!state_.finished() && !ends_early(interrupt)) {
     step();
     estimate_length();
     const bool milestone = is_milestone();
@@ -59,7 +57,15 @@ RunEnd TrainingRun::run() {
   }
   save();
   if (state_.finished()) return RunEnd::finished;
-  return interrupt.requested() ? RunEnd::interrupted : RunEnd::out_of_time;
+  return interrupted_ ? RunEnd::interrupted : RunEnd::out_of_time;
+}
+
+// The ranks decide together, for none of them can make a step alone.
+bool TrainingRun::ends_early(const InterruptGuard& interrupt) {
+  const std::vector<double> votes =
+      nn::summed(trainer_.group(), {interrupt.requested() ? 1.0 : 0.0, out_of_time() ? 1.0 : 0.0});
+  interrupted_ = votes[0] > 0;
+  return interrupted_ || votes[1] > 0;
 }
 
 void TrainingRun::step() {
@@ -81,7 +87,7 @@ void TrainingRun::first_steps() {
   step();
   const Graph graph = ledger.graph();
   save();
-  write_graph(graph);
+  if (is_writer_) write_graph(graph);
   std::cout << "\nwhat the backward pass of one step saves (graph.html shows it all, and why):\n"
             << graph::saved_table(graph) << std::endl;
 }
@@ -105,25 +111,32 @@ bool TrainingRun::is_milestone() const {
 }
 
 void TrainingRun::at_milestone() {
-  const double loss =
-      held_out_loss(trainer_.model(), corpus_.held_out, state_.options.batch, windows_at_milestone);
-  state_.held_out.push_back({state_.step, loss});
+  state_.held_out.push_back({state_.step, trainer_.held_out_loss(windows_at_milestone)});
   if (now_seconds() - last_save_ > seconds_between_saves) save();
 }
 
 void TrainingRun::save() {
+  if (!is_writer_) return;
   state_.seconds = seconds_before_ + elapsed();
   save_run(folder_, state_, trainer_.model(), trainer_.optimizer());
   last_save_ = now_seconds();
 }
 
-void TrainingRun::estimate_length() {
-  if (state_.total || timed_steps() < least_timed_steps) return;
+// By the clock of the first rank; 0 while it is too early.
+std::int64_t TrainingRun::estimated_length() const {
   const double budget = 60 * state_.options.minutes;
-  if (timed_seconds() < timed_part * budget) return;
+  if (!is_writer_ || timed_steps() < least_timed_steps || timed_seconds() < timed_part * budget)
+    return 0;
   const double left = std::max(budget - seconds_before_ - elapsed(), 0.0) * part_for_steps;
   const double steps_a_second = static_cast<double>(timed_steps()) / timed_seconds();
-  state_.total = state_.step + static_cast<std::int64_t>(left * steps_a_second);
+  return state_.step + static_cast<std::int64_t>(left * steps_a_second);
+}
+
+void TrainingRun::estimate_length() {
+  if (state_.total) return;
+  const double estimate =
+      nn::summed(trainer_.group(), {static_cast<double>(estimated_length())})[0];
+  if (estimate > 0) state_.total = static_cast<std::int64_t>(estimate);
 }
 
 // Only where the run was to last so many minutes and was not stopped in between.
@@ -135,7 +148,7 @@ Status TrainingRun::status() const {
   Status status{.step = state_.step, .total = state_.total, .loss = state_.losses.back()};
   if (!state_.held_out.empty()) status.held_out = state_.held_out.back().loss;
   if (pace_ == 0) return status;
-  const std::int64_t tokens = state_.options.batch * state_.options.context;
+  const std::int64_t tokens = state_.ranks * state_.options.batch * state_.options.context;
   status.tokens_per_second = static_cast<double>(tokens) / pace_;
   if (state_.total) status.seconds_left = pace_ * static_cast<double>(*state_.total - state_.step);
   return status;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "interrupt.h"
 #include "progress.h"
 #include "trainer.h"
 
@@ -14,11 +15,12 @@ enum class RunEnd { finished, interrupted, out_of_time };
 class TrainingRun {
  public:
   /// Saves into `folder`, which can be written to.
-  TrainingRun(Trainer& trainer, const Corpus& corpus, std::filesystem::path folder);
+  TrainingRun(Trainer& trainer, std::filesystem::path folder);
 
   /// Steps, measures the held-out loss and saves now and then, and at the end. Shows how it is
   /// doing on stdout. After Ctrl-C it finishes the step and saves. The first step of a run is saved
-  /// at once, written to graph.json and graph.html, and what its backward pass keeps is printed.
+  /// at once, written to graph.json and graph.html, and what its backward pass keeps is printed. Of
+  /// several ranks the first one writes.
   RunEnd run();
 
  private:
@@ -27,8 +29,10 @@ class TrainingRun {
   void write_graph(const Graph& graph) const;
   void at_milestone();
   bool is_milestone() const;
+  std::int64_t estimated_length() const;
   void estimate_length();
   bool out_of_time() const;
+  bool ends_early(const InterruptGuard& interrupt);
   Status status() const;
   void save();
 
@@ -38,9 +42,9 @@ class TrainingRun {
 
   Trainer& trainer_;
   RunState& state_;
-  const Corpus& corpus_;
   std::filesystem::path folder_;
-  const bool is_new_;
+  const bool is_new_, is_writer_;
+  bool interrupted_ = false;
   const double seconds_before_;
   double started_ = 0;
   double last_save_ = 0;

@@ -1,0 +1,78 @@
+#include "killed_ranks.h"
+#include "../../tools/program/checkpoint.h"
+#include "mpirun.h"
+
+#include <tapehead/core/random.h>
+#include <tapehead/nn/atomic_file.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+
+namespace tapehead::tests {
+namespace {
+
+double now() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since).count();
+}
+
+std::string content(const Folder& folder, const char* name) {
+  return nn::read_file("test", folder.file(name));
+}
+
+void check_words(const std::string& err, int killed) {
+  const std::string line = "tapehead: train: rank " + std::to_string(killed) +
+                           " has ended, and the run with it; --resume goes on from the last save\n";
+  const std::size_t at = err.find("tapehead: ");
+  CHECK(at != std::string::npos);
+  CHECK(err.substr(at, line.size()) == line);
+  CHECK(err.find("tapehead: ", at + 1) == std::string::npos);
+}
+
+// The ranks are mpirun's children, in their order.
+void kill_one(const Folder& folder, int ranks, int victim, double seconds) {
+  CAPTURE(victim);
+  CAPTURE(seconds);
+  const std::string options =  // a milestone every second or so
+      "train --text text.txt --layers 1 --heads 2 --dim 16 --context 16 --batch 2 --threads 1 "
+      "--steps 40000 --out run";
+  const std::string kill = "set -- $(cat /proc/$m/task/*/children); shift " +
+                           std::to_string(victim) + "; date +%s.%N > killed.txt; kill -KILL $1";
+  CHECK(mpirun(folder, ranks, options,
+               wait_for("run/graph.json") + "; sleep " + std::to_string(seconds) + "; " + kill) !=
+        0);
+  CHECK(now() - std::stod(content(folder, "killed.txt")) < 10);
+  const std::string err = content(folder, "err.txt");
+  INFO(err);
+  check_words(err, victim);
+  CHECK(program::load_model(folder.file("run")).vocabulary.size() > 0);
+  const std::int64_t step = program::load_run(folder.file("run")).state.step;
+  CHECK(step >= 2);
+  const std::string more = "train --resume --out run --steps " + std::to_string(step + 3);
+  CHECK(mpirun(folder, ranks, more) == 0);
+}
+
+}  // namespace
+
+void write_text(const Folder& folder) {
+  std::ofstream text(folder.file("text.txt"));
+  for (int i = 0; i < 300; ++i) text << "the tape records, " << i % 7 << " times\n";
+}
+
+std::string wait_for(const std::string& file) {
+  return "for i in $(seq 3000); do test -e " + file + " && break; sleep 0.01; done";
+}
+
+void kill_ranks(int times, double longest_wait, std::uint64_t seed) {
+  for (int i = 0; i < times; ++i) {
+    const Folder folder;
+    write_text(folder);
+    const auto draw = philox(seed, static_cast<std::uint64_t>(i));
+    const int ranks = 2 + static_cast<int>(draw[0] % 2);
+    kill_one(folder, ranks, static_cast<int>(draw[1] % static_cast<unsigned>(ranks)),
+             longest_wait * draw[2] * 0x1p-32);
+  }
+}
+
+}  // namespace tapehead::tests
