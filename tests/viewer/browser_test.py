@@ -230,6 +230,18 @@ class ViewerTest(PageTest):
                 self.assertIn(f"{name}=", self.driver.current_url)
         self.assertIn("clears the search, closes the details", self.text("#details .keys"))
 
+    def test_the_page_stays_where_it_is_when_its_address_has_no_state_left(self):
+        for state in ("checkpoint=layers.0", "select=node:0", "query=gelu"):
+            with self.subTest(state):
+                self.page("gpt", state=state)
+                self.script("scrollTo(0, 300)")
+                before = self.script("return scrollY")
+                self.assertGreater(before, 0)
+                self.press(Keys.ESCAPE)
+                self.until(lambda: "=" not in self.driver.current_url)
+                # What stands above may have become lower by the change's answer.
+                self.assertGreater(self.script("return scrollY"), before / 2)
+
     # ---- timeline ----
 
     def test_the_peak_lists_what_is_live_there(self):

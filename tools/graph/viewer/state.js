@@ -61,10 +61,16 @@ export class State {
   set(changes) {
     const isStep = "select" in changes && changes.select !== this.value.select;
     this.value = { ...this.value, ...changes };
-    const hash = `#${write(this.value)}`;
-    if (isStep) location.hash = hash;
-    else if (hash !== location.hash) location.replace(hash);
+    const text = write(this.value);
+    if (text !== location.hash.slice(1)) this.show(text, isStep);
     this.onChange(this.value);
+  }
+
+  // An address that ends in "#" would stand for the top of the page, and scroll to it.
+  show(text, isStep) {
+    const address = text === "" ? location.pathname + location.search : `#${text}`;
+    if (isStep) history.pushState(null, "", address);
+    else history.replaceState(null, "", address);
   }
 
   /** Puts an entry into a list, or takes it out. */
