@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 namespace tapehead::graph {
@@ -37,15 +38,25 @@ struct Summary {
       for (std::size_t c = 0; c < category_count; ++c) bytes[c] = std::max(bytes[c], after[c]);
   }
   std::int64_t of(Category category) const { return bytes[static_cast<std::size_t>(category)]; }
+  // Of a category that a tape alone does not see.
+  std::optional<std::int64_t> seen_by_ledger(Category category) const {
+    if (!peak && of(category) == 0) return {};
+    return of(category);
+  }
 
   ModuleSums modules;
   BytesByCategory bytes{};
-  std::int64_t peak = 0, peak_step = -1;
+  std::optional<std::int64_t> peak = {};  // known when a ledger watched
+  std::int64_t peak_step = -1;
   std::int64_t donatable = 0;  // inputs
 };
 
 std::string sum_line(const std::string& what, const std::string& sum) {
   return left(30, what) + right(40, sum) + "\n";
+}
+
+std::string format_known(std::optional<std::int64_t> bytes) {
+  return bytes ? format_bytes(*bytes) : "unknown: not a ledger's graph";
 }
 
 json to_json(const ModuleSums& sums) {
@@ -146,13 +157,11 @@ std::string summary_text(const Graph& graph) {
   std::string text = sum_line("saved activations", format_bytes(graph.saved_activation_bytes()));
   text += sum_line("saved parameters and inputs",
                    format_bytes(graph.saved_bytes() - graph.saved_activation_bytes()));
-  if (graph.events.empty()) text += sum_line("peak", "unknown: not a ledger's graph");
-  else
-    text += sum_line("peak", format_bytes(sums.peak)) +
-            wrapped("at " + place_of_step(graph, sums.peak_step), 4);
+  text += sum_line("peak", format_known(sums.peak));
+  if (sums.peak) text += wrapped("at " + place_of_step(graph, sums.peak_step), 4);
   text += sum_line("parameters", format_bytes(sums.of(Category::parameter)));
-  text += sum_line("gradients", format_bytes(sums.of(Category::gradient)));
-  text += sum_line("optimizer state", format_bytes(sums.of(Category::optimizer_state)));
+  text += sum_line("gradients", format_known(sums.seen_by_ledger(Category::gradient)));
+  text += sum_line("optimizer state", format_known(sums.seen_by_ledger(Category::optimizer_state)));
   text += sum_line("operations", format_count(sums.modules.operations));
   if (sums.donatable > 0) text += sum_line("donatable inputs", format_count(sums.donatable));
   text += sum_line("flops of matrix products", format_count(sums.modules.flops));
@@ -164,14 +173,16 @@ std::string summary_json(const Graph& graph) {
   json report = {{"saved_activation_bytes", graph.saved_activation_bytes()},
                  {"saved_bytes", graph.saved_bytes()},
                  {"parameter_bytes", sums.of(Category::parameter)},
-                 {"gradient_bytes", sums.of(Category::gradient)},
-                 {"optimizer_state_bytes", sums.of(Category::optimizer_state)},
                  {"operations", sums.modules.operations},
                  {"donatable_inputs", sums.donatable},
                  {"flops", sums.modules.flops}};
   add_modules(sums.modules, report);
-  if (!graph.events.empty()) {
-    report["peak_bytes"] = sums.peak;
+  for (const auto& [key, category] :
+       {std::pair{"gradient_bytes", Category::gradient},
+        std::pair{"optimizer_state_bytes", Category::optimizer_state}})
+    if (const auto bytes = sums.seen_by_ledger(category)) report[key] = *bytes;
+  if (sums.peak) {
+    report["peak_bytes"] = *sums.peak;
     report["peak_step"] = sums.peak_step;
   }
   return json_report(report);
