@@ -108,16 +108,17 @@ TEST_CASE("tapehead graph html writes the page") {
     return run_program("graph html " + file + " " + options + " > " + out + " 2>&1");
   };
   CHECK(run("") == 0);
-  CHECK(nn::read_file("test", out) == graph::to_html(gpt_step(), {.title = file}));
+  CHECK(nn::read_file("test", out) == graph::to_html(gpt_step(), {.title = file, .file = file}));
   CHECK(run("--diff " + file + " --sizes B=2 T=6 --assert 'saved < 1' --title x") == 0);
   const Graph other = gpt_step();
   CHECK(nn::read_file("test", out) == graph::to_html(gpt_step(), {.title = "x",
+                                                                  .file = file,
                                                                   .other = &other,
                                                                   .sizes = {{"B", 2}, {"T", 6}},
                                                                   .budgets = {"saved < 1"}}));
   const std::string page = folder.file("page.html").string();
   CHECK(run("-o " + page) == 0);
-  CHECK(nn::read_file("test", page) == graph::to_html(gpt_step(), {.title = file}));
+  CHECK(nn::read_file("test", page) == graph::to_html(gpt_step(), {.title = file, .file = file}));
   CHECK(run("--sizes T") == 2);
   CHECK(run("--sizes T=six") == 2);
   CHECK(run("--sizes T=-1") == 2);

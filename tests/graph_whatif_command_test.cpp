@@ -10,8 +10,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 
 using namespace tapehead;
@@ -41,8 +44,11 @@ TEST_CASE("tapehead graph whatif prints the change, and writes the graph that wo
   CHECK(nn::read_file("test", out).find("matched: 4\n") != std::string::npos);
   CHECK(run("--recompute '*gelu.x' --recompute nothing") == 2);
   CHECK(run("--checkpoint nothing") == 2);
+  CHECK(run("--checkpoint layers.0 --checkpoint layers.0.self_attn") == 0);
+  CHECK(contains(nn::read_file("test", out),
+                 "layers.0.self_attn: is already inside the checkpoint layers.0\n"));
   CHECK(run("--fuse '*' --checkpoint '*'") == 2);
-  CHECK(run("--fuse '*' --graph same.json -o same.json") == 2);
+  CHECK(run("--fuse '*' --graph same.json -o ./same.json") == 2);
 }
 
 TEST_CASE("tapehead graph whatif says in one line which change is missing, or which is unknown") {
@@ -62,4 +68,32 @@ TEST_CASE("tapehead graph whatif says in one line which change is missing, or wh
     CHECK_FALSE(contains(complaint(options), "command"));
   }
   CHECK(contains(complaint("--fuse '*'"), "FILE is required"));
+}
+
+TEST_CASE("tapehead graph refuses to write over what it reads") {
+  const Folder folder;
+  const std::string file = folder.file("step.json").string(), out = folder.file("out").string();
+  const std::string link = folder.file("link.json").string();
+  graph::write_json(attention_step(), folder.file("step.json"));
+  graph::write_json(attention_step(), folder.file("other.json"));
+  std::filesystem::create_symlink(file, link);
+  const std::string before = nn::read_file("test", file);
+  const std::string other = folder.file("other.json").string();
+  for (const std::string arguments :
+       {"summary FILE", "saved FILE", "timeline FILE", "peak FILE", "flops FILE", "dot FILE",
+        "trace FILE", "diff FILE OTHER", "diff OTHER FILE", "lint FILE", "assert FILE 'peak > 0'",
+        "whatif FILE --fuse '*'", "html FILE", "html OTHER --diff FILE",
+        "html OTHER --attention FILE", "whatif FILE --fuse '*' --graph"}) {
+    const std::string named = std::regex_replace(
+        std::regex_replace(arguments, std::regex("FILE"), file), std::regex("OTHER"), other);
+    const std::string option = named.ends_with("--graph") ? " " : " -o ";
+    for (const std::string& written : {file, link}) {
+      CAPTURE(named);
+      CHECK(run_program("graph " + named + option + written + " 2> " + out) == 2);
+      const std::string said = nn::read_file("test", out);
+      CHECK(contains(said, written + " is a file that is read; write to another one\n"));
+      CHECK(std::ranges::count(said, '\n') == 1);
+      CHECK(nn::read_file("test", file) == before);
+    }
+  }
 }

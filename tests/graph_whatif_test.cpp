@@ -248,6 +248,24 @@ TEST_CASE(
   check_equal_figures(graph::checkpointed(one, "layers.*"), predicted);
 }
 
+TEST_CASE("a checkpoint stays when a module inside it is to be one, too") {
+  const Graph gpt = gpt_step();
+  const Graph outer = graph::checkpointed(gpt, "layers.0");
+  using Paths = std::vector<std::string>;
+  for (const Paths& paths :
+       {Paths{"layers.0", "layers.0.self_attn"}, Paths{"layers.0.self_attn", "layers.0"}})
+    CHECK(graph::checkpointed(gpt, paths) == outer);
+  const graph::WhatIfMatch inner{.name = "layers.0.self_attn",
+                                 .note = "is already inside the checkpoint layers.0"};
+  CHECK(graph::checkpoint_matches(gpt, Paths{"layers.0", "layers.0.self_attn", "layers.0"}) ==
+        std::vector<graph::WhatIfMatch>{{.name = "layers.0"}, inner});
+  const Graph both = graph::checkpointed(gpt, Paths{"layers.1", "layers.0"});
+  check_equal_figures(both, graph::checkpointed(gpt, "layers.*"));
+  check_throws(ErrorKind::value, {"no module matches \"nothing\""}, [&] {
+    (void)graph::checkpointed(gpt, Paths{"layers.0", "nothing"});
+  });
+}
+
 TEST_CASE("a mask that a checkpoint may read again is held when the others are fused") {
   const Graph gpt = gpt_step({.batch = 8, .time = 24});
   const auto peak = [](const Graph& graph) { return graph::timeline(graph).peak; };
@@ -257,11 +275,13 @@ TEST_CASE("a mask that a checkpoint may read again is held when the others are f
 
 TEST_CASE("without events a prediction has the bytes saved and no peak") {
   Graph gpt = gpt_step();
-  const std::int64_t watched = graph::checkpointed(gpt, "layers.*").saved_bytes();
+  const Graph watched = graph::checkpointed(gpt, "layers.*");
   gpt.events.clear();
   gpt.steps.clear();
   const Graph predicted = graph::checkpointed(gpt, "layers.*");
-  CHECK(predicted.saved_bytes() == watched);
+  CHECK(predicted.saved_bytes() == watched.saved_bytes());
+  CHECK(flops(predicted) == flops(watched));
+  CHECK(flops(predicted) > flops(gpt));
   CHECK(predicted.events.empty());
   CHECK(graph::fused(gpt, "*").saved_bytes() ==
         gpt_step({.path = nn::AttentionPath::fused}).saved_bytes());

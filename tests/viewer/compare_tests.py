@@ -58,12 +58,20 @@ class CompareTest(PageTest):
         self.assertEqual(self.unlike({"sample": "unwatched", "kind": "checkpoint",
                                       "pattern": "layers.*"}), [])
 
+    def test_without_a_ledger_a_checkpoint_costs_flops_too(self):
+        self.page("unwatched", state="checkpoint=layers.*")
+        watched = self.report("graph", "whatif", self.sample("gpt"), "--checkpoint", "layers.*")
+        self.assertGreater(watched["flops"]["difference"], 0)
+        self.assertEqual(self.compared()["flops"],
+                         (watched["flops"]["now"], watched["flops"]["then"]))
+
     def test_a_tick_makes_a_checkpoint(self):
         self.page("gpt_12")
         self.click("#modules [data-key='module:layers.0-11'] input")
         self.until(lambda: self.all("#comparison"))
         command = self.text("#change code")
-        self.assertEqual(command, "tapehead graph whatif graph.json --checkpoint 'layers.*'")
+        self.assertEqual(command, f"tapehead graph whatif {self.sample('gpt_12')} "
+                                  "--checkpoint 'layers.*'")
         answer = self.report("graph", "whatif", self.sample("gpt_12"), "--checkpoint", "layers.*")
         self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
                                            for key, figure in answer.items() if key != "matched"})
@@ -91,6 +99,22 @@ class CompareTest(PageTest):
         self.assertEqual(figures["flops"][1], answer["after"]["flops"])
         self.assertEqual(figures["saved_activation_bytes"][1],
                          answer["after"]["saved_activation_bytes"])
+
+    def test_a_module_ticked_inside_a_checkpoint_is_said_to_be_in_it(self):
+        options = ["--checkpoint", "layers.0", "--checkpoint", "layers.0.self_attn"]
+        answer = self.report("graph", "whatif", self.sample("gpt"), *options)
+        for state in ("checkpoint=layers.0&checkpoint=layers.0.self_attn",
+                      "checkpoint=layers.0.self_attn&checkpoint=layers.0"):
+            with self.subTest(state):
+                self.page("gpt", state=state)
+                self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
+                                                   for key, figure in answer.items()
+                                                   if key != "matched"})
+                self.assertEqual(self.text("#change .note"),
+                                 "layers.0.self_attn is already inside the checkpoint layers.0.")
+                self.assertFalse(self.one("#change .problem").is_displayed())
+                for _, pattern in (part.split("=") for part in state.split("&")):
+                    self.assertIn(f"--checkpoint '{pattern}'", self.text("#change code"))
 
     def test_what_would_help_is_tried_and_offered(self):
         self.page("gpt_12")

@@ -4,6 +4,8 @@
 #include <tapehead/graph/glob.h>
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 
 namespace tapehead::graph {
 
@@ -109,7 +111,10 @@ bool is_checkpoint(const Graph& graph, const Region& region) {
   return region.first == region.last && graph.nodes[at(region.last)].operation == "checkpoint";
 }
 
-std::vector<Region> regions_to_checkpoint(const Graph& graph, std::string_view path) {
+namespace {
+
+// The regions that one path matches, as a checkpoint can be made of them.
+std::vector<Region> regions_of_path(const Graph& graph, std::string_view path) {
   std::vector<Region> regions = find_regions("whatif", graph, path);
   const std::string found = regions.front().path;
   std::erase_if(regions, [&](const Region& region) { return is_checkpoint(graph, region); });
@@ -124,6 +129,23 @@ std::vector<Region> regions_to_checkpoint(const Graph& graph, std::string_view p
                                        graph.nodes[at(n)].module +
                                        " in it; what one around it would do is not predicted");
   return regions;
+}
+
+}  // namespace
+
+std::vector<Region> regions_to_checkpoint(const Graph& graph,
+                                          const std::vector<std::string>& paths) {
+  std::vector<Region> all;
+  for (const std::string& path : paths)
+    std::ranges::move(regions_of_path(graph, path), std::back_inserter(all));
+  // What holds others comes before them.
+  std::ranges::stable_sort(all, {}, [](const Region& region) {
+    return std::tuple(region.first, -region.last, region.path.size());
+  });
+  std::vector<Region> outer;
+  for (Region& region : all)
+    if (outer.empty() || outer.back().last < region.last) outer.push_back(std::move(region));
+  return outer;
 }
 
 }  // namespace tapehead::graph

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <string_view>
+#include <string>
 #include <vector>
 
 namespace tapehead::graph {
@@ -64,9 +64,11 @@ struct CheckpointRegion {
   void leave_out_shared(const Script& script);
 };
 
-/// The regions of the modules that the path matches, those left out that are a checkpoint already.
-/// ValueError: nothing matches, no region is left, or one has a checkpoint among its operations.
-std::vector<Region> regions_to_checkpoint(const Graph& graph, std::string_view path);
+/// The regions of the modules that the paths match, in order, those left out that are a checkpoint
+/// already or lie within another one. ValueError: a path matches nothing, or no region is left of
+/// what it matches, or one has a checkpoint among its operations.
+std::vector<Region> regions_to_checkpoint(const Graph& graph,
+                                          const std::vector<std::string>& paths);
 
 /// Whether the region is a checkpoint and nothing else.
 bool is_checkpoint(const Graph& graph, const Region& region);

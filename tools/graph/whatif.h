@@ -7,7 +7,8 @@
 // How it is done. A graph's steps and their births and deaths of storages are a script. Each change
 // edits the script; nothing else about the run is simulated, so what the change does not touch
 // stays as it was, to the byte. The edits are told below for each change. Without events only slots
-// and operations change, and there is no peak.
+// and operations change, and there is no peak; a checkpoint then counts the flops of running all of
+// its region again.
 //
 // The tape viewer has a simulator of its own (viewer/whatif_*.js), which must make the same edits;
 // tests/data/whatif.json holds both to the same figures.
@@ -29,8 +30,8 @@
 
 namespace tapehead::graph {
 
-/// Every region that matches, run by nn::checkpoint. One that is a checkpoint already stays as it
-/// is.
+/// Every region that matches one of the paths, run by nn::checkpoint. One that is a checkpoint
+/// already, or lies within another one that matches, stays as it is.
 ///
 /// Operations and slots: those of the region go, with the flops, into one operation "checkpoint" in
 /// the place of the last; what runs again is told as recomputed operations. It keeps an "input" for
@@ -96,7 +97,10 @@ namespace tapehead::graph {
 ///
 /// ValueError: nothing matches, or nothing that is no checkpoint; a region has several results, or
 /// a checkpoint among its operations.
-Graph checkpointed(const Graph& graph, std::string_view path);
+Graph checkpointed(const Graph& graph, const std::vector<std::string>& paths);
+inline Graph checkpointed(const Graph& graph, std::string_view path) {
+  return checkpointed(graph, std::vector{std::string(path)});
+}
 
 /// Every composed attention in the modules that match, run by the fused kernel: a product, what
 /// adds a bias, masked_fill, softmax, dropout, a product.
@@ -151,7 +155,7 @@ Graph recomputed(const Graph& graph, const std::vector<std::string>& slots);
 struct WhatIfMatch {
   std::string name;  ///< a module's path, empty for the root, or "layers.0 gelu.x"
   std::optional<std::int64_t> freed = {};  ///< bytes, of a slot
-  std::string note = {};  ///< why a slot frees nothing, or a bound of this module; else empty
+  std::string note = {};  ///< why a slot frees nothing or a module stays, or a bound; else empty
   bool operator==(const WhatIfMatch&) const = default;
 };
 
@@ -160,7 +164,11 @@ struct WhatIfMatch {
 /// recomputed() makes again. Of a mask that the fused kernel keeps, and that may hold a causal
 /// triangle, the note tells how much too high saved bytes and the peak are at the most. Errors as
 /// of these functions where nothing matches.
-std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph, std::string_view path);
+std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
+                                            const std::vector<std::string>& paths);
+inline std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph, std::string_view path) {
+  return checkpoint_matches(graph, std::vector{std::string(path)});
+}
 std::vector<WhatIfMatch> fuse_matches(const Graph& graph, std::string_view path);
 std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
                                            const std::vector<std::string>& slots);

@@ -31,6 +31,7 @@ class Checkpoint {
     add_operation();
     add_slots("input", region_.inputs);
     add_slots("parameter", region_.parameters);
+    if (!script_.has_events()) return clone_all();
     if (region_.f0 < 0) return;
     script_.insert_after(region_.f1, {.step = step_in(Phase::forward)});
     end_first_run();
@@ -170,6 +171,11 @@ class Checkpoint {
     return end;
   }
 
+  // No step tells what runs again: all of the region, when its gradients are asked for.
+  void clone_all() {
+    for (std::int64_t n = region_.region.first; n <= region_.region.last; ++n) clone(n);
+  }
+
   std::int64_t clone(std::int64_t id) {
     const auto [entry, is_new] = clones_.try_emplace(id, std::ssize(result_.nodes));
     if (is_new) {
@@ -202,8 +208,8 @@ std::vector<Hold> find_holds(const Graph& graph, const std::vector<Region>& regi
 
 }  // namespace
 
-Graph checkpointed(const Graph& was, std::string_view path) {
-  const std::vector<Region> regions = regions_to_checkpoint(was, path);
+Graph checkpointed(const Graph& was, const std::vector<std::string>& paths) {
+  const std::vector<Region> regions = regions_to_checkpoint(was, paths);
   const Graph graph = with_held(was, find_holds(was, regions));
   const Original original(graph);
   Graph result = graph;

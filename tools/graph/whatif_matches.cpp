@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace tapehead::graph {
 namespace {
@@ -77,6 +78,18 @@ std::string bound_of_mask(const Graph& graph, const AttentionChain& chain,
   return {};
 }
 
+// ---- regions -----------------------------------------------------------------------------------
+
+// Why a region becomes no checkpoint; empty when it does.
+std::string note_of_region(const Graph& graph, const std::vector<Region>& chosen,
+                           const Region& region) {
+  if (is_checkpoint(graph, region)) return "is a checkpoint already";
+  const auto around =
+      std::ranges::find_if(chosen, [&](const Region& one) { return one.contains(region.first); });
+  if (around->path == region.path) return {};
+  return "is already inside the checkpoint " + around->path;
+}
+
 }  // namespace
 
 std::vector<bool> choose_slots(const Graph& graph, const std::vector<std::string>& patterns) {
@@ -99,12 +112,15 @@ std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
   return found;
 }
 
-std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph, std::string_view path) {
-  (void)regions_to_checkpoint(graph, path);  // or its error
+std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
+                                            const std::vector<std::string>& paths) {
+  const std::vector<Region> chosen = regions_to_checkpoint(graph, paths);
   std::vector<WhatIfMatch> found;
-  for (const Region& region : find_regions("whatif", graph, path))
-    found.push_back({.name = region.path,
-                     .note = is_checkpoint(graph, region) ? "is a checkpoint already" : ""});
+  std::set<std::pair<std::string, std::int64_t>> told;
+  for (const std::string& path : paths)
+    for (const Region& region : find_regions("whatif", graph, path))
+      if (told.emplace(region.path, region.first).second)
+        found.push_back({.name = region.path, .note = note_of_region(graph, chosen, region)});
   return found;
 }
 

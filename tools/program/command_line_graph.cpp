@@ -152,7 +152,9 @@ void add_whatif(CLI::App& app, int& exit_code) {
                              "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
                              command, run_graph_whatif, exit_code);
   add_json(sub, command);
-  sub.add_option("--checkpoint", command->checkpoint, "Modules to run by nn::checkpoint");
+  sub.add_option("--checkpoint", command->checkpoint,
+                 "Modules to run by nn::checkpoint; may be given several times")
+      ->allow_extra_args(false);
   sub.add_option("--recompute", command->recompute,
                  "Saved slots (\"MODULE OPERATION.SLOT\") to make again where they are read; may "
                  "be given several times")

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Graph read(const GraphCommand& command) { return graph::read_json(fs::path(command.file)); }
+bool is_one_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  std::error_code not_there;  // then they are one if their names are
+  return fs::equivalent(a, b, not_there) ||
+         fs::absolute(a).lexically_normal() == fs::absolute(b).lexically_normal();
+}
+
+// ValueError where what is written would take the place of what is read, or of what else is written.
+void check_files(const GraphCommand& command) {
+  const auto check = [](const char* name, const std::string& written, const std::string& read) {
+    if (is_one_file(written, read))
+      throw ValueError("graph", std::string(name) + " " + written +
+                                    " is a file that is read; write to another one");
+  };
+  for (const std::string& read : {command.file, command.other, command.attention}) {
+    check("--out", command.out, read);
+    check("--graph", command.graph, read);
+  }
+  if (is_one_file(command.graph, command.out))
+    throw ValueError("graph", "--graph and --out are one file: " + command.out);
+}
+
+Graph read(const GraphCommand& command) {
+  check_files(command);
+  return graph::read_json(fs::path(command.file));
+}
 
 // Writes a report, and says that all is well.
 int put(const GraphCommand& command, const std::string& report) {
@@ -50,8 +76,8 @@ struct WhatIf {
   Graph then;
   std::vector<graph::WhatIfMatch> matches;
 };
-WhatIf what_if_checkpointed(const Graph& now, const std::string& path) {
-  return {graph::checkpointed(now, path), graph::checkpoint_matches(now, path)};
+WhatIf what_if_checkpointed(const Graph& now, const std::vector<std::string>& paths) {
+  return {graph::checkpointed(now, paths), graph::checkpoint_matches(now, paths)};
 }
 WhatIf what_if_recomputed(const Graph& now, const std::vector<std::string>& slots) {
   return {graph::recomputed(now, slots), graph::recompute_matches(now, slots)};
@@ -136,8 +162,6 @@ int run_graph_assert(const GraphCommand& command) {
 int run_graph_whatif(const GraphCommand& command) {
   if (!command.checkpoint.empty() + !command.recompute.empty() + !command.fuse.empty() != 1)
     throw ValueError("graph whatif", "give one of --checkpoint, --recompute, --fuse");
-  if (!command.graph.empty() && command.graph == command.out)
-    throw ValueError("graph whatif", "--graph and --out are one file: " + command.out);
   const Graph now = read(command);
   const WhatIf what = !command.checkpoint.empty()  ? what_if_checkpointed(now, command.checkpoint)
                       : !command.recompute.empty() ? what_if_recomputed(now, command.recompute)
@@ -153,6 +177,7 @@ int run_graph_html(const GraphCommand& command) {
                                          ? std::nullopt
                                          : std::optional(graph::read_json(fs::path(command.other)));
   graph::HtmlOptions options{.title = command.title.empty() ? command.file : command.title,
+                             .file = command.file,
                              .other = other ? &*other : nullptr,
                              .budgets = command.budgets};
   for (const std::string& size : command.sizes) options.sizes.insert(size_of(size));

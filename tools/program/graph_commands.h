@@ -19,8 +19,8 @@ struct GraphCommand {
   std::size_t limit = 30;                   ///< of graph peak
   std::string other = {};                   ///< of graph diff: the second file
   std::string expression = {};              ///< of graph assert
-  std::string checkpoint = {}, fuse = {};   ///< of graph whatif: one of them
-  std::vector<std::string> recompute = {};  ///< or this one
+  std::vector<std::string> checkpoint = {}, recompute = {};  ///< of graph whatif: one of them
+  std::string fuse = {};                                     ///< or this one
   std::string graph = {};                   ///< of graph whatif: file for the graph that would be
   std::vector<std::string> sizes = {}, budgets = {};  ///< of graph html: "T=128", assertions
   std::string attention = {}, title = {};             ///< of graph html: a file, the page's title

@@ -143,8 +143,9 @@ class ChangePanel {
         isWhatIf ? ["now", "then"] : ["before", "after"]),
       (isFused(model.graph) || isFused(other.graph)) && h("p", { class: "about" },
         `Of the flops: ${fusedNote}.`),
+      app.notes.map((note) => h("p", { class: "about note" }, note)),
       isWhatIf && h("p", { class: "about" }, "The same answer in a terminal: ",
-        commands(changes).map((command, i) => [i > 0 ? " && " : "", h("code", {}, command)]))),
+        commands(changes, app.about.file).map((command, i) => [i > 0 ? " && " : "", h("code", {}, command)]))),
       h("div", {}, h("h3", {}, `What changed: ${Object.keys(signs).map((kind) =>
         `${formatCount(count(kind))} ${kind}`).join(", ")}`), this.entries.element))];
   }

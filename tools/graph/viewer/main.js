@@ -16,7 +16,7 @@ import { parseSizes } from "./sizes.js";
 import { State } from "./state.js";
 import { tapePanel } from "./tape_panel.js";
 import { timelinePanel } from "./timeline_panel.js";
-import { changed } from "./whatif.js";
+import { answered } from "./whatif.js";
 
 const data = (id) => document.getElementById(id)?.textContent;
 
@@ -33,6 +33,7 @@ class App {
     const second = data("other");
     this.second = second ? makeModel(readGraph(second)) : null;
     this.problem = "";
+    this.notes = [];  // on the change
     this.best = null;  // of the changes that were tried
     this.changeEntries = [];
     this.shown = new Map();
@@ -114,9 +115,12 @@ class App {
     this.problem = "";
     this.other = this.second;
     this.otherName = "after";
+    this.notes = [];
     if (changes.length === 0) return;
     try {
-      this.other = makeModel(changed(this.model.graph, changes));
+      const { graph, notes } = answered(this.model.graph, changes);
+      this.other = makeModel(graph);
+      this.notes = notes;
       this.otherName = "then";
     } catch (error) {
       this.problem = `This change cannot be made: ${error.message}`;

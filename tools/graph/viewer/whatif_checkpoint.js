@@ -114,6 +114,7 @@ class Checkpoint {
   apply() {
     this.addOperation();
     const { region, script } = this;
+    if (!script.hasEvents) return void this.cloneAll();
     if (region.f0 < 0) return;
     script.insertAfter(region.f1, { step: this.step("forward"), events: [] });
     this.endFirstRun();
@@ -237,6 +238,11 @@ class Checkpoint {
     return [region.b1, part.after];
   }
 
+  // No step tells what runs again: all of the region, when its gradients are asked for.
+  cloneAll() {
+    for (let n = this.region.first; n <= this.region.last; ++n) this.clone(n);
+  }
+
   clone(node) {
     if (!this.clones.has(node)) {
       this.clones.set(node, this.result.nodes.length);
@@ -268,23 +274,52 @@ function findHolds(graph, regions) {
   return holds;
 }
 
-// The regions that match, those left out that are a checkpoint already.
-function regionsToCheckpoint({ nodes }, regions, pattern) {
-  const isCheckpoint = (n) => nodes[n].operation === "checkpoint";
-  const rest = regions.filter(({ first, last }) => first !== last || !isCheckpoint(last));
+const isCheckpoint = (nodes, { first, last }) =>
+  first === last && nodes[last].operation === "checkpoint";
+
+// The regions that one pattern matches, as a checkpoint can be made of them.
+function regionsOfPattern(graph, pattern) {
+  const { nodes } = graph, regions = findRegions(graph, pattern);
+  const rest = regions.filter((region) => !isCheckpoint(nodes, region));
   if (rest.length === 0)
     throw new Error(`${regions[0].path || rootName} is a checkpoint already, and so is all that ` +
       `matches "${pattern}"`);
   for (const { path, first, last } of rest)
     for (let n = first; n <= last; ++n)
-      if (isCheckpoint(n)) throw new Error(`${path} has the checkpoint ${nodes[n].module} in it; ` +
-        "what one around it would do is not predicted");
+      if (nodes[n].operation === "checkpoint")
+        throw new Error(`${path} has the checkpoint ${nodes[n].module} in it; ` +
+          "what one around it would do is not predicted");
   return rest;
 }
 
-/** Every region that the pattern matches as a checkpoint. Throws an Error that says why not. */
-export function checkpointed(asIs, pattern) {
-  const regions = regionsToCheckpoint(asIs, findRegions(asIs, pattern), pattern);
+// Those of all patterns, in order, those left out that lie within another one.
+function regionsToCheckpoint(graph, patterns) {
+  const all = patterns.flatMap((pattern) => regionsOfPattern(graph, pattern));
+  all.sort((a, b) => a.first - b.first || b.last - a.last || a.path.length - b.path.length);
+  const outer = [];
+  for (const region of all)
+    if (outer.length === 0 || outer.at(-1).last < region.last) outer.push(region);
+  return outer;
+}
+
+/** What there is to say of modules that match and become no checkpoint: a list of sentences. */
+export function checkpointNotes(graph, patterns) {
+  const chosen = regionsToCheckpoint(graph, patterns), notes = new Set();
+  for (const region of patterns.flatMap((pattern) => findRegions(graph, pattern))) {
+    const { path } = chosen.find(({ first, last }) => first <= region.first &&
+      region.first <= last) ?? region;
+    if (isCheckpoint(graph.nodes, region)) notes.add(`${region.path || rootName} is a checkpoint already.`);
+    else if (path !== region.path)
+      notes.add(`${region.path} is already inside the checkpoint ${path}.`);
+  }
+  return [...notes];
+}
+
+/**
+ * Every region that one of the patterns matches as a checkpoint. Throws an Error that says why not.
+ */
+export function checkpointed(asIs, patterns) {
+  const regions = regionsToCheckpoint(asIs, patterns);
   const graph = withHeld(asIs, findHolds(asIs, regions));
   const was = original(graph), result = copyOfLists(graph);
   const script = new Script(result);
