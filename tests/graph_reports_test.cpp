@@ -9,6 +9,7 @@
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/saved_report.h>
+#include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/trace.h>
 #include <tapehead/nn/atomic_file.h>
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <regex>
@@ -222,6 +224,19 @@ TEST_CASE("reports in JSON agree with the graph") {
 
   const auto rows = graph::saved_rows(small_step());
   CHECK(json::parse(graph::saved_json(small_step(), rows))["rows"].size() == rows.size());
+}
+
+TEST_CASE("the saved slots that are listed are summed, each storage once") {
+  const auto rows = graph::saved_rows(small_step(), {.operation = "matmul"});
+  const json report = json::parse(graph::saved_json(small_step(), rows));
+  std::map<std::int64_t, std::int64_t> kept;  // by storage
+  for (const json& row : report["rows"]) kept[row["storage"]] = row["retained"];
+  std::int64_t sum = 0;
+  for (const auto& [storage, bytes] : kept) sum += bytes;
+  CHECK(sum < report["saved_bytes"]);
+  CHECK(report["listed_bytes"] == sum);
+  CHECK(contains(graph::saved_text(small_step(), rows),
+                 "slots, which keep " + graph::format_bytes(sum) + ";\n"));
 }
 
 TEST_CASE("counts and bytes whose sums do not fit in 63 bits are reported as the largest count") {

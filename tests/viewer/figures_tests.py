@@ -99,6 +99,10 @@ class FiguresTest(PageTest):
             self.assertIn("unknownno ledger watched; take ledger.graph()",
                           self.text(f"[data-figure={key}]"))
 
+    def test_a_letter_for_a_size_that_no_dim_has_is_told(self):
+        self.page("gpt", "--sizes", "T=24", "B=77777")
+        self.assertEqual(self.text("#sizes-problem"), "no dim is 77,777 (B)")
+
     def test_letters_stand_for_sizes(self):
         self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
         self.assertIn("4*B*T^2*h bytes each", self.text("#savers"))

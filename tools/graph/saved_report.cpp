@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/dtype.h>
 #include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -160,6 +162,19 @@ json row_json(const Graph& graph, const SavedRow& row) {
   return all;
 }
 
+// Of all that the rows keep: storages and packed forms, each once.
+std::int64_t listed_bytes(const Graph& graph, const std::vector<SavedRow>& rows) {
+  std::set<std::pair<bool, std::int64_t>> counted;
+  std::int64_t sum = 0;
+  for (const SavedRow& row : rows) {
+    const Graph::SavedSlot& slot = graph.saved[at(row.index)];
+    const bool is_packed = slot.packing >= 0;
+    const std::int64_t id = is_packed ? slot.packing : value_of(graph, slot).storage;
+    if (counted.emplace(is_packed, id).second) sum = count_sum(sum, row.retained);
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection) {
@@ -185,7 +200,8 @@ std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows) {
                      std::string(page_columns, '-') + "\n";
   for (const SavedRow& row : rows) text += row_text(graph, row);
   return text + std::string(page_columns, '-') + "\n" + format_count(std::ssize(rows)) +
-         " slots; the whole graph saves " + format_bytes(graph.saved_bytes()) +
+         " slots, which keep " + format_bytes(listed_bytes(graph, rows)) +
+         ";\nthe whole graph saves " + format_bytes(graph.saved_bytes()) +
          ",\nof which activations: " + format_bytes(graph.saved_activation_bytes()) + "\n" +
          wrapped(
              "retained: bytes of the storage that the slot keeps alive; needed: those of the "
@@ -195,6 +211,7 @@ std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows) {
 
 std::string saved_json(const Graph& graph, const std::vector<SavedRow>& rows) {
   json all = {{"rows", json::array()},
+              {"listed_bytes", listed_bytes(graph, rows)},
               {"saved_bytes", graph.saved_bytes()},
               {"saved_activation_bytes", graph.saved_activation_bytes()}};
   for (const SavedRow& row : rows) all["rows"].push_back(row_json(graph, row));

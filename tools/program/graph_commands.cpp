@@ -12,6 +12,7 @@
 #include <tapehead/graph/whatif.h>
 #include <tapehead/nn/atomic_file.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <iostream>
@@ -98,6 +99,12 @@ std::pair<std::string, std::int64_t> size_of(const std::string& text) {
   return {text.substr(0, sign), size};
 }
 
+bool has_dim(const Graph& all, std::int64_t size) {
+  return std::ranges::any_of(all.values, [&](const Graph::Value& value) {
+    return std::find(value.shape.begin(), value.shape.end(), size) != value.shape.end();
+  });
+}
+
 }  // namespace
 
 int run_graph_summary(const GraphCommand& command) {
@@ -180,7 +187,14 @@ int run_graph_html(const GraphCommand& command) {
                              .file = command.file,
                              .other = other ? &*other : nullptr,
                              .budgets = command.budgets};
-  for (const std::string& size : command.sizes) options.sizes.insert(size_of(size));
+  for (const std::string& text : command.sizes) {
+    const auto size = size_of(text);
+    if (!options.sizes.insert(size).second)
+      throw ValueError("graph html", "the size " + size.first + " is given twice");
+    if (size.second > 1 && !has_dim(all, size.second) && !(other && has_dim(*other, size.second)))
+      std::cerr << "tapehead: graph html: no dim is " << size.second << ", so " << size.first
+                << " stands nowhere\n";
+  }
   if (!command.attention.empty())
     options.attention = nn::read_file("graph html", command.attention);
   put(command, graph::to_html(all, options));

@@ -12,7 +12,7 @@ import { makeModel } from "./model.js";
 import { folded } from "./module_tree.js";
 import { modulesPanel } from "./modules_panel.js";
 import { savedPanel } from "./saved_panel.js";
-import { parseSizes } from "./sizes.js";
+import { parseSizes, unusedSizes } from "./sizes.js";
 import { State } from "./state.js";
 import { tapePanel } from "./tape_panel.js";
 import { timelinePanel } from "./timeline_panel.js";
@@ -198,7 +198,9 @@ class App {
       this.letters = letters;
       this.letterBox.value = sizes;
       this.letterBox.setAttribute("aria-invalid", problem !== "");
-      this.letterMessage.textContent = problem;
+      const graphs = [this.model, this.second].filter(Boolean).map(({ graph }) => graph);
+      this.letterMessage.textContent = [problem, ...unusedSizes(letters, graphs)]
+        .filter(Boolean).join("; ");
     }
     if (!this.panels) return;
     this.showStrip();

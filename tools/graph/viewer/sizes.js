@@ -3,6 +3,13 @@ import { elementBytes, elements } from "./graph.js";
 import { formatCount } from "./format.js";
 import { append } from "./lists.js";
 
+/** Letters whose size no dim of these graphs has, each as "no dim is 77 (B)". */
+export function unusedSizes(letters, graphs) {
+  const dims = new Set(graphs.flatMap(({ values }) => values.flatMap(({ shape }) => shape)));
+  return letters.filter(({ size }) => !dims.has(size))
+    .map(({ name, size }) => `no dim is ${formatCount(size)} (${name})`);
+}
+
 /**
  * "B=8 T=128" as {letters, problem}: a list of {name, size}, and what is wrong with the rest of the
  * text, or "". Dims of 1 are always written as 1, so a letter for 1 stands nowhere.
