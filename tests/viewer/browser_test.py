@@ -60,6 +60,19 @@ class ViewerTest(PageTest):
     def test_a_pattern_that_is_no_regular_expression_is_taken_as_text(self):
         self.page("gpt", state="query=softmax.y(")
         self.assertIn("0 tensors", self.text("#saved-sum"))
+        self.assertEqual(self.text("#search-problem"),
+                         "no regular expression: searched as plain text")
+        self.page("gpt", state="query=softmax.y")
+        self.assertEqual(self.text("#search-problem"), "")
+
+    def test_an_address_that_selects_what_the_graph_has_not_is_told(self):
+        for key in ("node:99999", "module:nothing", "nothing"):
+            with self.subTest(key):
+                self.page("gpt", state=f"select={key}")
+                self.assertEqual(self.text("#details .problem"),
+                                 f'The page has nothing that is called "{key}".')
+        self.page("gpt")
+        self.assertFalse(self.all("#details .problem"))
 
     def test_a_selected_storage_tells_its_savers_and_why(self):
         self.page("gpt")

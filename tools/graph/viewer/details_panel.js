@@ -57,7 +57,14 @@ class Details {
   update() {
     this.preview.end();
     this.close.hidden = this.selected === "";
-    this.body.replaceChildren(...this.contents(this.selected) ?? this.help());
+    this.body.replaceChildren(...this.contents(this.selected) ?? [this.unknown(), ...this.help()]
+      .filter(Boolean));
+  }
+
+  // An address may have been copied from the page of another graph.
+  unknown() {
+    return this.selected !== "" && h("p", { class: "problem", role: "alert" },
+      `The page has nothing that is called "${this.selected}".`);
   }
 
   /** What is known of a key, as elements; null when it names nothing. */

@@ -15,16 +15,20 @@ const filters = [
   { name: "activations", label: "activations only", keeps: (row) => !row.anyway },
 ];
 
-// The pattern as it was typed, or, when it is no regular expression, as plain text.
-function matcher(query) {
-  if (query === "") return () => true;
+// The pattern as it was typed, or null when it is no regular expression.
+function expressionOf(query) {
   try {
-    const expression = new RegExp(query, "i");
-    return (text) => expression.test(text);
+    return new RegExp(query, "i");
   } catch {
-    const plain = query.toLowerCase();
-    return (text) => text.toLowerCase().includes(plain);
+    return null;
   }
+}
+
+// What is no regular expression is taken as plain text.
+function matcher(query) {
+  const expression = expressionOf(query), plain = query.toLowerCase();
+  return expression ? (text) => expression.test(text)
+    : (text) => text.toLowerCase().includes(plain);
 }
 
 const orders = {
@@ -101,13 +105,15 @@ class SavedPanel {
         on: { change: () => app.state.toggle("only", name) } });
       return { name, box, element: h("label", {}, box, ` ${label}`) };
     });
+    this.problem = h("span", { id: "search-problem", class: "problem", role: "alert" });
     this.sum = h("p", { id: "saved-sum", class: "about number" });
     this.table = new Table({ label: "Saved tensors", columns: this.columns(false),
       key: (row) => row.key, open: (row) => app.select(row.key), tallest: 11, height: 44,
       empty: "no saved tensor is like that", sort: (key) => app.state.set({ sort: key }) });
     this.element = panel("saved", "Saved tensors", "One row for each piece of memory that the " +
       "backward pass keeps: which operations keep it, and which gradient reads it.",
-    h("div", { class: "line" }, this.search, this.boxes.map(({ element }) => element),
+    h("div", { class: "line" }, this.search, this.problem,
+      this.boxes.map(({ element }) => element),
       this.copyButton("copy as CSV", (rows) => csv(app, rows)),
       this.copyButton("copy as JSON", (rows) => JSON.stringify(records(app, rows), null, 1))),
     this.sum, this.table.element);
@@ -159,6 +165,9 @@ class SavedPanel {
     const { app } = this;
     const { query, only, sort, select } = app.state.value;
     if (this.search.value !== query) this.search.value = query;
+    this.problem.textContent = expressionOf(query) ? ""
+      : "no regular expression: searched as plain text";
+    this.search.setAttribute("aria-invalid", this.problem.textContent !== "");
     for (const { name, box } of this.boxes) box.checked = only.includes(name);
     const rows = chosenRows(app);
     this.sum.textContent = `${plural(rows.length, "tensor")} of ` +
