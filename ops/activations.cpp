@@ -24,8 +24,8 @@ TAPEHEAD_INLINE T clamp(T x, double min, double max) {
   return above > static_cast<T>(max) ? static_cast<T>(max) : above;
 }
 
-/// x within [-bound, bound], a NaN left as it is, and so is the gradient there: that of the operation
-/// clamp is 0.
+// x within [-bound, bound], a NaN left as it is. So is the gradient there: that of the operation
+// clamp is 0.
 template <std::floating_point T>
 TAPEHEAD_INLINE T bounded(T x, double bound) {
   return clamp(x, -bound, bound);
