@@ -23,7 +23,15 @@ bool same_bits(const Values& a, const Values& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
-void check_inputs(const char* check, const std::vector<Tensor>& inputs) {
+void check_arguments(const char* check, const std::vector<Tensor>& inputs,
+                     const GradcheckOptions& options) {
+  const auto positive = [](double x) { return x > 0 && std::isfinite(x); };
+  if (!positive(options.eps))
+    throw ValueError(check, "eps " + format_number(options.eps) + " must be positive and finite");
+  for (const double tolerance : {options.rtol, options.atol})
+    if (!(tolerance == 0 || positive(tolerance)))
+      throw ValueError(
+          check, "a tolerance of " + format_number(tolerance) + " must be finite and not negative");
   if (inputs.empty()) throw ValueError(check, "there are no inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i)
     check_dtype(check, "input " + std::to_string(i), inputs[i], DType::f64);
@@ -44,7 +52,7 @@ class Check {
     analytic_ = taped.gradients(upstream_);
     if (!options_.allow_unused)
       for (std::size_t i = 0; i < analytic_.size(); ++i)
-        if (!taped.reached(i) && !analytic_[i].empty() && !depends_on(i)) return unused(i);
+        if (is_unused(taped, i)) return unused(i);
     if (options_.fast) {
       const GradcheckReport report = compare_direction();
       if (report.ok || !options_.diagnose) return report;
@@ -111,6 +119,10 @@ class Check {
       return failed(Diagnosis::other_value, text.str());
     }
     return std::nullopt;
+  }
+
+  bool is_unused(const Subject::Run& taped, std::size_t input) const {
+    return !taped.reached(input) && !analytic_[input].empty() && !depends_on(input);
   }
 
   // By the values: moves every element of the input at once.
@@ -216,13 +228,13 @@ CheckedFunction gradient_function(const CheckedFunction& f, std::size_t inputs) 
 
 GradcheckReport gradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options) {
-  check_inputs("gradcheck", inputs);
+  check_arguments("gradcheck", inputs, options);
   return Check(f, inputs, inputs.size(), options).run();
 }
 
 GradcheckReport gradgradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options) {
-  check_inputs("gradgradcheck", inputs);
+  check_arguments("gradgradcheck", inputs, options);
   const Results results = Subject(f, inputs).base();
   std::vector<Tensor> arguments = inputs;
   const Values upstream = random_weights(results.values.size(), options.seed, 1u << 16);

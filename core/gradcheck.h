@@ -120,8 +120,8 @@ CheckedFunction as_checked_function(F f) {
 }  // namespace detail
 
 /// Checks the first derivatives of f, which takes a const std::vector<Tensor>& and returns a Tensor
-/// or a std::vector<Tensor>. DTypeError: an input is not f64. ValueError: no inputs, or no floating
-/// result. Whatever f throws passes through.
+/// or a std::vector<Tensor>. DTypeError: an input is not f64. ValueError: no inputs, no floating
+/// result, eps not positive, or a negative tolerance. Whatever f throws passes through.
 template <class F>
 GradcheckReport gradcheck(F f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {}) {

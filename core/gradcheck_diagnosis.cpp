@@ -121,7 +121,7 @@ class Doctor {
   }
 
   bool lost() {
-    if (!all_zero(analytic())) return false;
+    if (!all_zero(analytic()) || std::isnan(report_.analytic)) return false;
     return found(Diagnosis::lost,
                  "the tape's gradient is zero though the results change: the "
                  "gradient is lost on the way (detach, a pause, a rule that "

@@ -40,20 +40,23 @@ Gradients& Gradients::operator+=(const Gradients& other) {
   if (other.size() != size())
     throw StateError("Gradients +=", "sums of " + std::to_string(size()) + " and " +
                                          std::to_string(other.size()) + " gradients do not match");
-  for (std::size_t i = 0; i < of_.size(); ++i) {
-    other.find(of_[i]);
-    if (gradients_[i].defined()) make_writable("Gradients +=", gradients_[i]);
-  }
-  for (std::size_t i = 0; i < of_.size(); ++i) {
+  std::vector<Tensor> first(size());  // of tensors that have none here yet
+  for (std::size_t i = 0; i < size(); ++i) {
     const Tensor& more = other.gradients_[other.find(of_[i])];
-    if (!more.defined()) continue;
-    if (!gradients_[i].defined()) {
-      gradients_[i] = copied("Gradients +=", more);
-      gradients_[i].storage()->set_category(Category::gradient);
-      continue;
+    if (gradients_[i].defined()) {
+      make_writable("Gradients +=", gradients_[i]);
+    } else if (more.defined()) {
+      first[i] = copied("Gradients +=", more);
+      first[i].storage()->set_category(Category::gradient);
     }
-    launch([&] { add_into(gradients_[i].any_view(), more.any_view()); });
-    gradients_[i].storage()->bump_version();
+  }
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (first[i].defined()) {
+      gradients_[i] = std::move(first[i]);
+    } else if (const Tensor& more = other.gradients_[other.find(of_[i])]; more.defined()) {
+      launch([&] { add_into(gradients_[i].any_view(), more.any_view()); });
+      gradients_[i].storage()->bump_version();
+    }
   }
   return *this;
 }

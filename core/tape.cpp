@@ -104,6 +104,7 @@ std::vector<bool> Tape::reached_from(std::span<const std::uint32_t> ys, std::siz
 }
 
 std::vector<Tensor> Tape::leaves_of(const Tensor& y) {
+  check_own_thread("leaves_of");
   const Edge edge = resolve("leaves_of", y);
   if (!edge.tracked) return {};
   const std::vector<bool> reached = reached_from(std::span(&edge.value, 1), 0);
@@ -114,6 +115,7 @@ std::vector<Tensor> Tape::leaves_of(const Tensor& y) {
 }
 
 std::int64_t Tape::flops() const {
+  check_own_thread("flops");
   std::int64_t sum = 0;
   for (const auto& node : nodes_) sum = count_sum(sum, node->flops());
   return sum;

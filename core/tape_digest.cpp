@@ -38,6 +38,7 @@ class Hash {
 }  // namespace
 
 std::vector<Tape::Digest> Tape::digests(const Tensor& y) {
+  check_own_thread("digests");
   const Edge result_edge = resolve("digests", y);
   std::unordered_map<std::uint32_t, std::uint64_t> leaf_numbers;
   for (const Tensor& leaf : leaves_)

@@ -287,6 +287,7 @@ Gradients Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt
 
 // The row of a tensor that a gradient call names.
 std::uint32_t Tape::tracked_value(const char* role, const Tensor& x) {
+  check_defined("gradient", role, x);
   const Edge edge = resolve("gradient", x);
   if (!edge.tracked)
     throw StateError("gradient", std::string(role) + " " + describe(x) +

@@ -1,6 +1,7 @@
 // The activation functions; how they are made is told in pointwise_node.h.
 #include <tapehead/ops/activations.h>
 #include <tapehead/ops/binary.h>
+#include <tapehead/ops/create.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/pointwise_node.h>
 
@@ -21,6 +22,17 @@ template <std::floating_point T>
 TAPEHEAD_INLINE T clamp(T x, double min, double max) {
   const T above = x < static_cast<T>(min) ? static_cast<T>(min) : x;  // a NaN stays
   return above > static_cast<T>(max) ? static_cast<T>(max) : above;
+}
+
+// x within [-bound, bound], a NaN left as it is. So is the gradient there: that of the operation
+// clamp is 0.
+template <std::floating_point T>
+TAPEHEAD_INLINE T bounded(T x, double bound) {
+  return clamp(x, -bound, bound);
+}
+Tensor bounded(const Tensor& x, double bound) {
+  const Tensor above = maximum(x, full({}, -bound, x.dtype()));
+  return minimum(above, full({}, bound, x.dtype()));
 }
 
 struct Activation : Function {
@@ -130,7 +142,7 @@ struct GeluTanh : Activation {
   static constexpr double bound = 30;
   template <class T>
   TAPEHEAD_INLINE T pull(T g, T unbounded) const {
-    const T x = clamp(unbounded, -bound, bound);
+    const T x = bounded(unbounded, bound);
     const T xx = x * x;
     const T s = sigmoid(x * (xx * number<T>(cubic) + number<T>(linear)));
     const T rest = number<T>(1) - s;

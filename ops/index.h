@@ -22,6 +22,9 @@ Tensor masked_fill(Tensor x, const Tensor& mask, double value);
 Tensor embedding(const Tensor& weight, const Tensor& indices,
                  std::optional<std::int64_t> padding_idx = {});
 
+// What is added at one position is added one by one in x's dtype, as PyTorch does: in float32 more
+// than 2^24 ones at one place do not count.
+
 /// The positions index of dim: y has index's size there. ShapeError: index is not 1-D, or x is 0-d.
 /// saves index;  dx = zeros with g added at its positions
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);

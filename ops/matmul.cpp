@@ -1,6 +1,7 @@
 #include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
+#include <tapehead/ops/binary.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/product.h>
 #include <tapehead/ops/views.h>
@@ -98,7 +99,10 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
   check_leading_dims("matmul", a, b);
   const Tensor left = a.rank() == 1 ? unsqueeze(a, 0) : a;
   const Tensor right = b.rank() == 1 ? unsqueeze(b, 1) : b;
-  Tensor y = multiply_matrices(left, right, options.scale);
+  // BLAS takes a factor of 0 for leave to compute nothing, and would hide a NaN.
+  const bool by_zero = options.scale == 0;
+  Tensor y = multiply_matrices(left, right, by_zero ? 1 : options.scale);
+  if (by_zero) y = mul(std::move(y), 0);
   if (b.rank() == 1) y = squeeze(y, -1);
   if (a.rank() == 1) y = squeeze(y, b.rank() == 1 ? -1 : -2);
   return y;

@@ -13,7 +13,7 @@ namespace tapehead {
 
 /// Of matmul().
 struct MatmulOptions {
-  double scale = 1;  ///< a factor of the product, folded into it: no pass of its own
+  double scale = 1;  ///< a factor of the product, folded into it: no pass of its own, but for 0
 };
 
 /// NumPy's matrix product, y = scale * a b: a (..., m, k), b (..., k, n) -> (..., m, n). A 1-D

@@ -69,17 +69,26 @@ void draw_without_replacement(Row row, std::span<std::int64_t> samples, RandomSt
   std::copy(order.begin(), end, samples.begin());
 }
 
+// Only ratios count: times a power of two that brings the largest to [1/2, 1), so that sums of huge
+// numbers stay finite and quotients of tiny ones too.
+void scale_to_one(std::span<double> row) {
+  int exponent = 0;
+  std::frexp(*std::max_element(row.begin(), row.end()), &exponent);
+  for (double& p : row) p = std::ldexp(p, -exponent);
+}
+
 void draw(const Tensor& probabilities, const Tensor& y, bool replacement, RandomState state) {
-  const std::vector<double> values = probabilities.to_vector<double>();
+  std::vector<double> values = probabilities.to_vector<double>();
   const std::int64_t num_samples = y.shape().back(), rows = y.rank() == 2 ? y.shape()[0] : 1;
   const auto n = static_cast<std::size_t>(probabilities.shape().back());
   const auto row = [&](std::int64_t r) {
-    return Row(values).subspan(static_cast<std::size_t>(r) * n, n);
+    return std::span(values).subspan(static_cast<std::size_t>(r) * n, n);
   };
   for (std::int64_t r = 0; r < rows; ++r) check_row(row(r), num_samples, replacement);
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::span samples(y.view().as<std::int64_t>() + r * num_samples,
                             static_cast<std::size_t>(num_samples));
+    if (n > 0) scale_to_one(row(r));
     const std::uint64_t first = static_cast<std::uint64_t>(r) * (replacement ? samples.size() : n);
     (replacement ? draw_with_replacement : draw_without_replacement)(row(r), samples, state, first);
   }

@@ -1,6 +1,7 @@
 // Normalisation over the last dims. x is taken row-major (copied if it is not). A row whose squares
-// overflow (f32 from about 1e19 on) is normalised all the same, relative to its largest magnitude;
-// one with an infinity or NaN gives NaN. Both throw DTypeError unless x is floating and weight and
+// overflow (f32 from about 1e19 on) is normalised all the same, relative to its largest magnitude,
+// and has its gradient where the deviations from the mean are finite (f32 up to about 1e38); one
+// with an infinity or NaN gives NaN. Both throw DTypeError unless x is floating and weight and
 // bias have its dtype, and ShapeError when normalized_shape is not how x's shape ends, or weight or
 // bias has another shape.
 #pragma once

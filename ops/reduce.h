@@ -37,9 +37,9 @@ Tensor std(const Tensor& x, const Dims& dims = {}, double correction = 1, bool k
 /// -inf, or an empty one, gives -inf; -inf among finite entries counts for nothing.
 Tensor logsumexp(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// sum(|x|^p)^(1/p); largest |x| for p = infinity. p > 0, else ValueError.
-/// p = 2 (in double, so that float32 squares do not overflow) saves x, y;  dx = g * x / y, 0 where
-/// y = 0. Other p are composed of abs, pow and sum (amax); where the norm is 0 so is the gradient,
-/// and for p < 2 where x is.
+/// p = 2 (in double, so that float32 squares do not overflow; the second derivative squares in x's
+/// dtype) saves x, y;  dx = g * x / y, 0 where y = 0. Other p are composed of abs, pow and sum
+/// (amax); where the norm is 0 so is the gradient, and for p < 2 where x is.
 Tensor norm(const Tensor& x, double p = 2, const Dims& dims = {}, bool keepdim = false);
 
 /// @{

@@ -46,7 +46,7 @@ Tensor narrow(Tensor x, std::int64_t dim, std::int64_t start, std::int64_t lengt
 Tensor slice(Tensor x, std::int64_t dim, std::optional<std::int64_t> start = {},
              std::optional<std::int64_t> end = {}, std::int64_t step = 1);
 /// One position of dim (negative: from the end); the dim disappears. dx = zeros with g there
-/// IndexError: no such position.
+/// IndexError: no such position. ShapeError: x is 0-d.
 Tensor select(Tensor x, std::int64_t dim, std::int64_t index);
 /// How many parts a number may ask for: an expanded or empty tensor has more than memory can hold.
 constexpr std::int64_t most_parts = std::int64_t{1} << 20;

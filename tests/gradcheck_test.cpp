@@ -94,6 +94,20 @@ TEST_CASE(
   CHECK(to_string(gradgradcheck(square_times, inputs)).starts_with("gradgradcheck: ok"));
 }
 
+TEST_CASE("a step or tolerance with which nothing could fail, or nothing pass, is refused") {
+  const Inputs inputs{matrix(2, 3)};
+  const auto wrong = [](const Inputs& in) { return product(in[0], in[0].detach()); };
+  for (const double bad : {-1.0, std::nan(""), HUGE_VAL}) {
+    check_throws(ErrorKind::value, {"gradcheck: ", "tolerance"},
+                 [&] { gradcheck(wrong, inputs, {.rtol = bad}); });
+    check_throws(ErrorKind::value, {"gradcheck: ", "tolerance"},
+                 [&] { gradcheck(wrong, inputs, {.atol = bad, .fast = true}); });
+    check_throws(ErrorKind::value, {"gradgradcheck: ", "eps"},
+                 [&] { gradgradcheck(wrong, inputs, {.eps = bad}); });
+  }
+  check_throws(ErrorKind::value, {"eps 0"}, [&] { gradcheck(wrong, inputs, {.eps = 0}); });
+}
+
 TEST_CASE("several results, constants and results that are not floating among them") {
   const auto f = [](const Inputs& in) {
     return Inputs{product(in[0], in[0]), from_vector<std::int64_t>({1, 2}, {2}), total(in[0]),

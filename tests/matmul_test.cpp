@@ -46,6 +46,23 @@ std::int64_t extra_bytes(F&& run) {
 
 // ---- matmul -------------------------------------------------------------------------------------
 
+TEST_CASE("a scale of 0 makes zeros of numbers and hides no NaN, whatever the shapes") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor a = tensor({{nan, 1}, {2, 3}}, dtype);
+    for (const Tensor& b :
+         {tensor({1, 2}, dtype), tensor({{1}, {2}}, dtype), tensor({{1, 2}, {3, 4}}, dtype)}) {
+      const std::vector<double> y = matmul(a, b, {.scale = 0}).to_vector();
+      for (std::size_t i = 0; i < y.size(); ++i)
+        CHECK((i < y.size() / 2 ? std::isnan(y[i]) : y[i] == 0));
+    }
+  }
+  const Tensor x = parameter(ones({2, 3}));
+  Tape tape;
+  const Tensor y = matmul(x, ones({3, 2}), {.scale = 0});
+  CHECK(equal(tape.gradient(y, {x}, ones({2, 2}))[x], zeros({2, 3})));
+}
+
 TEST_CASE("BCAST-4 a mean that keeps its dim feeds a matmul") {
   const Tensor t = parameter(ones64({2, 3}));
   Tape tape;

@@ -390,6 +390,27 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("gelu by tanh passes a NaN on in every derivative") {
+  const Tensor x = parameter(tensor({not_a_number, 1}, DType::f64));
+  Tape tape;
+  const Tensor y = gelu(x, Approximate::tanh);
+  const Tensor g = tape.gradient(y, {x}, ones({2}, DType::f64), {.create_graph = true})[x];
+  const Values second = tape.gradient(g, {x}, ones({2}, DType::f64))[x].to_vector();
+  CHECK(std::isnan(second[0]));
+  CHECK(std::isfinite(second[1]));
+}
+
+TEST_CASE("multinomial draws by ratios, however large or small the probabilities") {
+  Generator generator(5);
+  for (const double p : {1e308, 5e-324, 1e-310}) {
+    const Tensor even = full({2000, 2}, p, DType::f64);
+    for (const bool replacement : {true, false}) {
+      const double ones = sum(to(multinomial(even, 1, replacement, generator), DType::f64)).item();
+      CHECK(std::abs(ones - 1000) < 5 * std::sqrt(500.0));  // five standard deviations
+    }
+  }
+}
+
 TEST_CASE("the gradient of pow to its exponent is NaN where that is NaN, and 0 for powers of 0") {
   const Tensor a = parameter(tensor({0, 0, 0, 2}, DType::f64));
   const Tensor b = parameter(tensor({not_a_number, 0, 2, not_a_number}, DType::f64));

@@ -2,6 +2,7 @@
 #include "support/checks.h"
 #include "support/toy_operations.h"
 
+#include <tapehead/core/memory.h>
 #include <tapehead/core/scope.h>
 
 using namespace tapehead;
@@ -326,6 +327,26 @@ TEST_CASE("Gradients add and scale for micro-batches") {
   CHECK(sum[w].item() == 2.5);
   CHECK_FALSE(sum.reached(never));
   CHECK(sum.of().size() == 3);
+}
+
+TEST_CASE("Gradients stay as they were when memory for their sum is short") {
+  const Tensor x = leaf(2), w = leaf(3);
+  const auto gradients_of = [&](bool with_w) {
+    Tape tape;
+    const Tensor square_of_x = product(x, x);
+    return tape.gradient(with_w ? product(square_of_x, w) : square_of_x, {x, w});
+  };
+  Gradients sum = gradients_of(false);
+  const Gradients more = gradients_of(true);
+  {
+    const FailNthAllocation failure(1);
+    CHECK_THROWS_AS(sum += more, OutOfMemoryError);
+  }
+  CHECK(sum[x].item() == 4);
+  CHECK_FALSE(sum.reached(w));
+  sum += more;
+  CHECK(sum[x].item() == 16);
+  CHECK(sum[w].item() == 4);
 }
 
 TEST_CASE("Gradients of other tensors, or recorded ones, do not add, and stay as they were") {
