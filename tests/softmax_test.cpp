@@ -183,15 +183,15 @@ TEST_CASE("The gradient of a short row is right to a rounding or two where g and
     CHECK(got[i] == doctest::Approx(want[i]).epsilon(2 * 0x1p-24).scale(0));
 }
 
-TEST_CASE("The weights of a float32 row are right to 1.6 units in the last place") {
-  // Sixteenths, so that x - max is exact: 1.1 of exp (math.h) and half a unit of the product
-  // remain.
+TEST_CASE("The weights of a float32 row are right to less than two units in the last place") {
+  // Sixteenths, so that x - max is exact. 1.1 of exp (math.h) and half a unit of the product remain:
+  // at most 1.6, and 1.8 where no fused multiply-add saves a rounding. A rounded factor gives 2.06.
   Generator generator(3);
   const Tensor rows = mul(to(randint(-64, 65, {20000, 5}, generator), DType::f32), 0x1p-4);
   for (const Tensor& x : {rows, contiguous(transpose(rows, 0, 1))}) {
     const std::int64_t dim = x.shape()[0] == 5 ? 0 : 1;
     const Tensor exact = softmax(to(x, DType::f64), dim);
-    CHECK(largest_error_in_ulps(softmax(x, dim), exact) <= 1.6);
+    CHECK(largest_error_in_ulps(softmax(x, dim), exact) <= 1.9);
   }
 }
 
