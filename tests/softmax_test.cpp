@@ -184,8 +184,9 @@ TEST_CASE("The gradient of a short row is right to a rounding or two where g and
 }
 
 TEST_CASE("The weights of a float32 row are right to less than two units in the last place") {
-  // Sixteenths, so that x - max is exact. 1.1 of exp (math.h) and half a unit of the product remain:
-  // at most 1.6, and 1.8 where no fused multiply-add saves a rounding. A rounded factor gives 2.06.
+  // Sixteenths, so that x - max is exact. What remains is 1.1 of exp (math.h) and half a unit of
+  // the product: 1.6, or 1.8 where no fused multiply-add saves a rounding. A rounded factor gives
+  // 2.06.
   Generator generator(3);
   const Tensor rows = mul(to(randint(-64, 65, {20000, 5}, generator), DType::f32), 0x1p-4);
   for (const Tensor& x : {rows, contiguous(transpose(rows, 0, 1))}) {

@@ -35,7 +35,7 @@ bool is_one_file(const std::string& a, const std::string& b) {
          fs::absolute(a).lexically_normal() == fs::absolute(b).lexically_normal();
 }
 
-// ValueError where what is written would take the place of what is read, or of what else is written.
+// ValueError where what is written would take the place of what is read or of what else is written.
 void check_files(const GraphCommand& command) {
   const auto check = [](const char* name, const std::string& written, const std::string& read) {
     if (is_one_file(written, read))

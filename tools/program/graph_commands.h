@@ -14,14 +14,14 @@ struct GraphCommand {
   std::string file;
   std::string out = {};  ///< file to write; empty for stdout
   bool as_json = false;
-  graph::SavedSelection selection = {};     ///< of graph saved
-  std::string order = "bytes";              ///< of graph saved: bytes, module or operation
-  std::size_t limit = 30;                   ///< of graph peak
-  std::string other = {};                   ///< of graph diff: the second file
-  std::string expression = {};              ///< of graph assert
+  graph::SavedSelection selection = {};  ///< of graph saved
+  std::string order = "bytes";           ///< of graph saved: bytes, module or operation
+  std::size_t limit = 30;                ///< of graph peak
+  std::string other = {};                ///< of graph diff: the second file
+  std::string expression = {};           ///< of graph assert
   std::vector<std::string> checkpoint = {}, recompute = {};  ///< of graph whatif: one of them
   std::string fuse = {};                                     ///< or this one
-  std::string graph = {};                   ///< of graph whatif: file for the graph that would be
+  std::string graph = {};  ///< of graph whatif: file for the graph that would be
   std::vector<std::string> sizes = {}, budgets = {};  ///< of graph html: "T=128", assertions
   std::string attention = {}, title = {};             ///< of graph html: a file, the page's title
 };
