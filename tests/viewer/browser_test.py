@@ -292,7 +292,7 @@ class ViewerTest(PageTest):
 
     def test_budgets_that_fail_and_findings_of_the_lint_are_marked(self):
         self.page("gpt", "--assert", "saved < 1", "--assert", "count(operation=\"softmax\") == 2")
-        marks = [mark.text for mark in self.all(".badge")]
+        marks = self.texts(".badge")
         saved = self.report("graph", "summary", self.sample("gpt"))["saved_activation_bytes"]
         self.assertIn(f"budget failed: saved < 1 (found {saved:,})", marks)
         self.assertIn("1 budget met", marks)

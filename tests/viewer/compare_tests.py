@@ -150,7 +150,7 @@ class CompareTest(PageTest):
         self.page("alike")
         self.assertIn("the most is kept by three alike, 110,592 bytes (108.00 KiB) each, ",
                       self.text("#in-short"))
-        self.assertEqual([link.text for link in self.all("#in-short .link")][:3],
+        self.assertEqual(self.texts("#in-short .link")[:3],
                          ["layers.*.self_attn softmax.y", "layers.* gelu.x",
                           "layers.*.linear2 linear.x"])
 

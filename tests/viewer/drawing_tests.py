@@ -114,12 +114,12 @@ class DrawingTest(PageTest):
         self.address = page.as_uri()
         self.driver.get(self.address)
         tokens = list("the␣cat")
-        labels = lambda axis: [span.text for span in self.all(f"#{axis} span")]
+        labels = lambda axis: self.texts(f"#{axis} span")
         self.until(lambda: labels("keys") == tokens and labels("queries") == tokens)
         box, large = self.one("#keys span").rect, self.one("#large").rect
         self.assertLess(abs(box["x"] + box["width"] / 2 - large["x"] - large["width"] / 14), 2)
         self.click("#large")  # the cell in the middle
-        self.until(lambda: [span.text for span in self.all(".axis .at")] == ["␣", "␣"])
+        self.until(lambda: self.texts(".axis .at") == ["␣", "␣"])
 
     def attention(self, **more):
         """A file of maps of two queries and two keys."""

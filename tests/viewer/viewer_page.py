@@ -113,8 +113,16 @@ class PageTest(unittest.TestCase):
     def one(self, selector):
         return self.until(lambda: self.all(selector))[0]
 
+    def texts(self, selector):
+        """What the elements show, in one step, since the page may draw them anew at any time."""
+        return self.script(
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.innerText)", selector)
+
     def text(self, selector):
-        return self.one(selector).get_attribute("textContent")
+        """All text of the first such element, shown or not."""
+        return self.until(lambda: self.script(
+            "return [...document.querySelectorAll(arguments[0])].map(e => [e.textContent])[0]",
+            selector))[0]
 
     def click(self, selector):
         def clicked():

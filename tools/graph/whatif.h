@@ -98,6 +98,7 @@ namespace tapehead::graph {
 /// ValueError: nothing matches, or nothing that is no checkpoint; a region has several results, or
 /// a checkpoint among its operations.
 Graph checkpointed(const Graph& graph, const std::vector<std::string>& paths);
+/// The same of one path.
 inline Graph checkpointed(const Graph& graph, std::string_view path) {
   return checkpointed(graph, std::vector{std::string(path)});
 }
