@@ -34,9 +34,9 @@ void check_words(const std::string& err, int killed) {
 void kill_one(const Folder& folder, int ranks, int victim, double seconds) {
   CAPTURE(victim);
   CAPTURE(seconds);
-  const std::string options =  // a milestone every second or so
+  const std::string options =  // a milestone every second or so, and no end before the kill
       "train --text text.txt --layers 1 --heads 2 --dim 16 --context 16 --batch 2 --threads 1 "
-      "--steps 40000 --out run";
+      "--steps 4000000 --out run";
   const std::string kill = "set -- $(cat /proc/$m/task/*/children); shift " +
                            std::to_string(victim) + "; date +%s.%N > killed.txt; kill -KILL $1";
   CHECK(mpirun(folder, ranks, options,
