@@ -52,7 +52,7 @@ class Check {
     analytic_ = taped.gradients(upstream_);
     if (!options_.allow_unused)
       for (std::size_t i = 0; i < analytic_.size(); ++i)
-        if (is_unused(taped, i)) return unused(i);
+        if (!taped.reached(i) && !analytic_[i].empty() && !depends_on(i)) return unused(i);
     if (options_.fast) {
       const GradcheckReport report = compare_direction();
       if (report.ok || !options_.diagnose) return report;
@@ -119,10 +119,6 @@ class Check {
       return failed(Diagnosis::other_value, text.str());
     }
     return std::nullopt;
-  }
-
-  bool is_unused(const Subject::Run& taped, std::size_t input) const {
-    return !taped.reached(input) && !analytic_[input].empty() && !depends_on(input);
   }
 
   // By the values: moves every element of the input at once.

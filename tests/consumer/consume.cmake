@@ -5,13 +5,7 @@
 #     -DWORK=<scratch folder> -DCXX=<compiler> -DCXX_FLAGS=<flags> -P consume.cmake
 # Compiler and flags are the build folder's: a sanitized library cannot be linked without them.
 
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
-  if(NOT result EQUAL 0)
-    list(JOIN ARGN " " command)
-    message(FATAL_ERROR "failed: ${command}")
-  endif()
-endfunction()
+include(${SOURCE}/tests/support/run.cmake)
 
 # What pkg-config answers about tapehead_graph, as a list.
 function(pkg_config variable)

@@ -8,13 +8,7 @@
 #     -DCXX_FLAGS=<flags> [-DDIFF=ON] -P readme.cmake
 # Compiler and flags are the build folder's: a sanitized library cannot be linked without them.
 
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
-  if(NOT result EQUAL 0)
-    list(JOIN ARGN " " command)
-    message(FATAL_ERROR "failed: ${command}")
-  endif()
-endfunction()
+include(${SOURCE}/tests/support/run.cmake)
 
 # A block of a page, by how it begins: its language, and perhaps its first line.
 function(read_block page begins variable)
