@@ -113,7 +113,7 @@ class DataParallel::Step {
     const auto [b, i] = places_.at(parameter.impl());
     buckets_[b].put(i, gradient);
     --missing_[b];
-    for (; works_.size() < buckets_.size() && missing_[works_.size()] == 0;)
+    while (works_.size() < buckets_.size() && missing_[works_.size()] == 0)
       works_.push_back(group_.all_reduce(buckets_[works_.size()].buffer));
     for (const std::unique_ptr<Work>& work : works_) work->done();
   }
