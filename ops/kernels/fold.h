@@ -7,6 +7,7 @@
 #include <tapehead/ops/kernels/multiversion.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 
@@ -80,6 +81,33 @@ template <class Lane, class Term>
 TAPEHEAD_INLINE double sum_run(std::int64_t count, Term term) {
   return fold_run<Lane, double>(
       count, Lane(0), term, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
+}
+
+/// Two sums in one walk over what they both read, each as sum_run gives it.
+template <class Lane, class First, class Second>
+TAPEHEAD_INLINE std::array<double, 2> sum_runs(std::int64_t count, First first, Second second) {
+  if (count < fold_lanes) return {sum_run<Lane>(count, first), sum_run<Lane>(count, second)};
+  const auto add = [](Lane a, Lane b) __attribute__((always_inline)) { return a + b; };
+  std::array<double, 2> totals{};
+  for (std::int64_t begin = 0; begin < count; begin += fold_block) {
+    const std::int64_t end = std::min(begin + fold_block, count);
+    Lane a[fold_lanes] = {}, b[fold_lanes] = {};
+    std::int64_t i = begin;
+    for (; i + fold_lanes <= end; i += fold_lanes) {
+#pragma omp simd
+      for (std::int64_t k = 0; k < fold_lanes; ++k) {
+        a[k] += static_cast<Lane>(first(i + k));
+        b[k] += static_cast<Lane>(second(i + k));
+      }
+    }
+    for (std::int64_t k = 0; i + k < end; ++k) {
+      a[k] += static_cast<Lane>(first(i + k));
+      b[k] += static_cast<Lane>(second(i + k));
+    }
+    totals[0] += static_cast<double>(fold_pairs<fold_lanes / 2>(a, add));
+    totals[1] += static_cast<double>(fold_pairs<fold_lanes / 2>(b, add));
+  }
+  return totals;
 }
 
 /// Largest of count adjacent values, NaN if one is; -inf for none.

@@ -10,8 +10,15 @@ constexpr std::int64_t grain = 8192;  // elements
 constexpr int group = 4;              // rows whose parts are added before they join a sum over rows
 constexpr std::int64_t short_row = 16;  // up to here double for floats costs no time that counts
 
-// ---- forward
-// -------------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
+
+// Asks for the values that are read next, while those at hand are worked on: rows of a few KiB end
+// before the processor has seen that they are read in order.
+template <class T>
+TAPEHEAD_INLINE void prefetch(const T* x, std::int64_t count) {
+  constexpr std::int64_t line = 64 / sizeof(T);
+  for (std::int64_t i = 0; i < count; i += line) __builtin_prefetch(x + i, 0, 2);
+}
 
 // Whether squares computed in T overflowed, or are so small that denormal numbers took their digits
 // and eps does not hide it.
@@ -70,15 +77,14 @@ TAPEHEAD_MULTIVERSION void center_rows(const NormForward& args, std::int64_t beg
         static_cast<T>(sum_run<T>(
                            n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i]; }) /
                        count);
-    const double rest =
-        sum_run<T>(
-            n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i] - near; }) /
-        count;
-    const double squares = sum_run<T>(
-        n, [=](std::int64_t i) __attribute__((always_inline)) {
+    if (r + 1 < end) prefetch(x + n, n);
+    const auto [deviations, squares] = sum_runs<T>(
+        n, [=](std::int64_t i) __attribute__((always_inline)) { return x[i] - near; },
+        [=](std::int64_t i) __attribute__((always_inline)) {
           const T d = x[i] - near;
           return d * d;
         });
+    const double rest = deviations / count;
     if (lost_squares<T>(squares, args)) {
       normalize_in_double<T>(args, r);
       continue;
@@ -133,8 +139,7 @@ TAPEHEAD_MULTIVERSION void scale_rows(const NormForward& args, std::int64_t begi
   }
 }
 
-// ---- backward
-// ------------------------------------------------------------------------------------
+// ---- backward -----------------------------------------------------------------------------------
 
 // The mean in two parts, as in the forward pass.
 template <class T>
@@ -188,11 +193,11 @@ TAPEHEAD_MULTIVERSION void input_gradient_row(const T* g, const T* x, const T* w
     return ((x[i] - stats.mean) - stats.rest) * stats.rstd;
   };
   const double count = static_cast<double>(n);
-  const T mean_u = centered ? static_cast<T>(sum_run<T>(n, u) / count) : T(0);
-  const T mean_u_xhat = static_cast<T>(
-      sum_run<T>(
-          n, [=](std::int64_t i) __attribute__((always_inline)) { return u(i) * xhat(i); }) /
-      count);
+  const auto u_xhat = [=](std::int64_t i) __attribute__((always_inline)) { return u(i) * xhat(i); };
+  std::array<double, 2> sums{};
+  if constexpr (centered) sums = sum_runs<T>(n, u, u_xhat);
+  else sums[1] = sum_run<T>(n, u_xhat);
+  const T mean_u = static_cast<T>(sums[0] / count), mean_u_xhat = static_cast<T>(sums[1] / count);
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) dx[i] = stats.rstd * (u(i) - mean_u - xhat(i) * mean_u_xhat);
 }
@@ -237,6 +242,9 @@ class Backward {
         add(g_ + r * n, x_ + r * n, stats, n, dweight, dbias);
       }
       if (dx_) {
+        const std::int64_t next = std::min<std::int64_t>(group, last - r - count);
+        prefetch(g_ + (r + count) * n, next * n);
+        prefetch(x_ + (r + count) * n, next * n);
         const auto row = mean_ ? input_gradient_row<true, T> : input_gradient_row<false, T>;
         for (int k = 0; k < count; ++k)
           row(g_ + (r + k) * n, x_ + (r + k) * n, weight_, stats[k], dx_ + (r + k) * n, n);
