@@ -23,8 +23,9 @@ bool same_bits(const Values& a, const Values& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
-void check_arguments(const char* check, const std::vector<Tensor>& inputs,
+void check_arguments(const char* check, const CheckedFunction& f, const std::vector<Tensor>& inputs,
                      const GradcheckOptions& options) {
+  if (!f) throw ValueError(check, "f holds no function");
   const auto positive = [](double x) { return x > 0 && std::isfinite(x); };
   if (!positive(options.eps))
     throw ValueError(check, "eps " + format_number(options.eps) + " must be positive and finite");
@@ -45,14 +46,21 @@ class Check {
     if (subject_.base().segments.empty()) throw ValueError("gradcheck", "f has no floating result");
   }
 
+  const Results& base() const { return subject_.base(); }
+
+  // The failure that no result depends on an input, unless that is allowed.
+  std::optional<GradcheckReport> unused_input() const {
+    Subject::Run taped(subject_);
+    taped.gradients(random_weights(base().values.size(), options_.seed, 0));
+    return unused_input(taped);
+  }
+
   GradcheckReport run() {
     Subject::Run taped(subject_);
     if (const auto problem = problem_before_differences(taped)) return *problem;
     upstream_ = random_weights(subject_.base().values.size(), options_.seed, 0);
     analytic_ = taped.gradients(upstream_);
-    if (!options_.allow_unused)
-      for (std::size_t i = 0; i < analytic_.size(); ++i)
-        if (!taped.reached(i) && !analytic_[i].empty() && !depends_on(i)) return unused(i);
+    if (const auto unused = unused_input(taped)) return *unused;
     if (options_.fast) {
       const GradcheckReport report = compare_direction();
       if (report.ok || !options_.diagnose) return report;
@@ -131,15 +139,20 @@ class Check {
     return std::any_of(slope.begin(), slope.end(), [](double s) { return s != 0; });
   }
 
-  GradcheckReport unused(std::size_t input) const {
-    GradcheckReport report =
-        failed(Diagnosis::unused_input,
-               "no result depends on " + input_name(input) +
-                   "; does f use a tensor from outside instead of its argument? (allow_unused "
-                   "accepts this)");
-    report.input = input;
-    report.input_name = input_name(input);
-    return report;
+  std::optional<GradcheckReport> unused_input(const Subject::Run& taped) const {
+    if (options_.allow_unused) return std::nullopt;
+    for (std::size_t i = 0; i < subject_.point().size(); ++i) {
+      if (taped.reached(i) || subject_.point()[i].empty() || depends_on(i)) continue;
+      GradcheckReport report =
+          failed(Diagnosis::unused_input,
+                 "no result depends on " + input_name(i) +
+                     "; does f use a tensor from outside instead of its argument? (allow_unused "
+                     "accepts this)");
+      report.input = i;
+      report.input_name = input_name(i);
+      return report;
+    }
+    return std::nullopt;
   }
 
   GradcheckReport compare_direction() const {
@@ -224,14 +237,19 @@ CheckedFunction gradient_function(const CheckedFunction& f, std::size_t inputs) 
 
 GradcheckReport gradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options) {
-  check_arguments("gradcheck", inputs, options);
+  check_arguments("gradcheck", f, inputs, options);
   return Check(f, inputs, inputs.size(), options).run();
 }
 
 GradcheckReport gradgradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options) {
-  check_arguments("gradgradcheck", inputs, options);
-  const Results results = Subject(f, inputs).base();
+  check_arguments("gradgradcheck", f, inputs, options);
+  const Check first(f, inputs, inputs.size(), options);
+  if (auto unused = first.unused_input()) {
+    unused->check = "gradgradcheck";
+    return *unused;
+  }
+  const Results& results = first.base();
   std::vector<Tensor> arguments = inputs;
   const Values upstream = random_weights(results.values.size(), options.seed, 1u << 16);
   for (const Segment& segment : results.segments) {

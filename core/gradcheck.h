@@ -108,6 +108,9 @@ GradcheckReport gradgradcheck(const CheckedFunction& f, const std::vector<Tensor
 
 template <class F>
 CheckedFunction as_checked_function(F f) {
+  // A std::function or a pointer that holds nothing stays recognisable as such.
+  if constexpr (std::constructible_from<bool, const F&>)
+    if (!static_cast<bool>(f)) return {};
   if constexpr (std::same_as<std::invoke_result_t<F&, const std::vector<Tensor>&>, Tensor>) {
     return [f = std::move(f)](const std::vector<Tensor>& inputs) mutable {
       return std::vector<Tensor>{f(inputs)};
@@ -120,8 +123,9 @@ CheckedFunction as_checked_function(F f) {
 }  // namespace detail
 
 /// Checks the first derivatives of f, which takes a const std::vector<Tensor>& and returns a Tensor
-/// or a std::vector<Tensor>. DTypeError: an input is not f64. ValueError: no inputs, no floating
-/// result, eps not positive, or a negative tolerance. Whatever f throws passes through.
+/// or a std::vector<Tensor>. DTypeError: an input is not f64. ValueError: f holds no function, no
+/// inputs, no floating result, eps not positive, or a negative tolerance. Whatever f throws passes
+/// through.
 template <class F>
 GradcheckReport gradcheck(F f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {}) {
@@ -131,7 +135,8 @@ GradcheckReport gradcheck(F f, const std::vector<Tensor>& inputs,
 /// Checks the second derivatives: the function (inputs, upstream) -> gradients of sum(upstream *
 /// f(inputs)) is differentiated under create_graph with respect to the inputs and to the upstream
 /// gradients, along a random direction of the gradients. The differences use the gradients as they
-/// are without create_graph, so the two ways to compute them are compared as well.
+/// are without create_graph, so the two ways to compute them are compared as well. An input whose
+/// second derivative is zero passes; one that no result depends on fails unless allow_unused.
 template <class F>
 GradcheckReport gradgradcheck(F f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options = {}) {

@@ -6,8 +6,9 @@
 namespace tapehead {
 namespace {
 
-// A leaf with the values of x, so that the caller's tensor is left alone.
-Tensor leaf_of(const char* operation, const Tensor& x) {
+// A leaf with the values of x to call f with, so that the caller's tensor is left alone.
+Tensor leaf_of(const char* operation, const TensorFunction& f, const Tensor& x) {
+  if (!f) throw ValueError(operation, "f holds no function");
   check_floating(operation, "x", x);
   return parameter(copied(operation, x));
 }
@@ -39,9 +40,10 @@ Tensor one_hot(const Tensor& like, std::int64_t position) {
 }  // namespace
 
 Tensor jacobian(const TensorFunction& f, const Tensor& x) {
-  const Tensor leaf = leaf_of("jacobian", x);
+  const Tensor leaf = leaf_of("jacobian", f, x);
   Tape tape;
   const Tensor y = f(leaf);
+  check_rank("jacobian", y.rank() + x.rank(), x.shape());
   Shape shape = y.shape();
   for (const std::int64_t size : x.shape()) shape.push_back(size);
   Tensor result = filled("jacobian", shape, x.dtype(), 0.0);
@@ -56,7 +58,7 @@ Tensor jacobian(const TensorFunction& f, const Tensor& x) {
 
 Tensor jvp(const TensorFunction& f, const Tensor& x, const Tensor& v) {
   check_direction("jvp", "v", v, x);
-  const Tensor leaf = leaf_of("jvp", x);
+  const Tensor leaf = leaf_of("jvp", f, x);
   Tape tape;
   const Tensor y = f(leaf);
   if (!depends_on_leaf(y)) return zeros_of("jvp", y);
@@ -67,7 +69,7 @@ Tensor jvp(const TensorFunction& f, const Tensor& x, const Tensor& v) {
 }
 
 Tensor vjp(const TensorFunction& f, const Tensor& x, const Tensor& u) {
-  const Tensor leaf = leaf_of("vjp", x);
+  const Tensor leaf = leaf_of("vjp", f, x);
   Tape tape;
   const Tensor y = f(leaf);
   check_direction("vjp", "u", u, y);
@@ -77,7 +79,7 @@ Tensor vjp(const TensorFunction& f, const Tensor& x, const Tensor& u) {
 
 Tensor hvp(const TensorFunction& f, const Tensor& x, const Tensor& v) {
   check_direction("hvp", "v", v, x);
-  const Tensor leaf = leaf_of("hvp", x);
+  const Tensor leaf = leaf_of("hvp", f, x);
   Tape tape;
   const Tensor y = f(leaf);
   if (!depends_on_leaf(y)) return zeros_of("hvp", x);

@@ -89,6 +89,8 @@ TEST_CASE("derivatives leave x and an enclosing tape alone") {
 
 TEST_CASE("derivatives name what does not fit") {
   const Tensor x = random_f64({3});
+  check_throws(ErrorKind::value, {"jacobian: f holds no function"}, [&] { jacobian({}, x); });
+  check_throws(ErrorKind::value, {"hvp: f holds no function"}, [&] { hvp({}, x, x); });
   const TensorFunction f = [](const Tensor& t) { return square(t); };
   check_throws(ErrorKind::shape, {"jvp", "v", "(2)", "(3)"}, [&] { jvp(f, x, random_f64({2})); });
   check_throws(ErrorKind::shape, {"vjp", "u", "(2)", "(3)"}, [&] { vjp(f, x, random_f64({2})); });

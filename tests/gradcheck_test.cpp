@@ -171,6 +171,11 @@ TEST_CASE("inputs must be f64, present, and lead to a floating result; errors of
     gradcheck(square, {vector_of({1}), from_vector<float>({1}, {1})});
   });
   check_throws(ErrorKind::value, {"no inputs"}, [&] { gradcheck(square, {}); });
+  const std::function<Tensor(const Inputs&)> nothing;
+  check_throws(ErrorKind::value, {"gradcheck: f holds no function"},
+               [&] { gradcheck(nothing, {vector_of({1})}); });
+  check_throws(ErrorKind::value, {"gradgradcheck: f holds no function"},
+               [] { gradgradcheck(CheckedFunction(), {vector_of({1})}); });
   check_throws(ErrorKind::value, {"no floating result"},
                [] { gradcheck([](const Inputs&) { return Inputs{}; }, {vector_of({1})}); });
   check_throws(ErrorKind::shape, {"product"}, [] {
@@ -367,6 +372,19 @@ TEST_CASE("diagnosis: an input that f does not use, unless that is allowed") {
   const Inputs inputs{vector_of({1, 2}), vector_of({3, 4})};
   failing(gradcheck(f, inputs), Diagnosis::unused_input, "input 1");
   passing(gradcheck(f, inputs, {.allow_unused = true}));
+}
+
+TEST_CASE("gradgradcheck tells a zero second derivative from an input that nothing depends on") {
+  const Tensor captured = vector_of({3, 4});
+  const auto linear = [&captured](const Inputs& in) { return product(in[0], captured); };
+  passing(gradgradcheck(linear, {vector_of({1, 2})}));
+  const Inputs inputs{vector_of({1, 2}), vector_of({3, 4})};
+  const GradcheckReport report = gradgradcheck(linear, inputs);
+  failing(report, Diagnosis::unused_input, "input 1");
+  CHECK(report.check == "gradgradcheck");
+  passing(gradgradcheck(linear, inputs, {.allow_unused = true}));
+  failing(gradgradcheck([&](const Inputs&) { return captured; }, {vector_of({1, 2})}),
+          Diagnosis::unused_input, "input 0");
 }
 
 TEST_CASE("diagnosis: another value under a tape, or for another layout") {
