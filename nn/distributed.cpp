@@ -101,12 +101,9 @@ struct DataParallel::Bucket {
 // their walks complete first.
 class DataParallel::Step {
  public:
-  explicit Step(DataParallel& parallel) : group_(parallel.group_), buckets_(parallel.buckets_) {
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      missing_.push_back(buckets_[b].parameters.size());
-      for (std::size_t i = 0; i < buckets_[b].parameters.size(); ++i)
-        places_[buckets_[b].parameters[i].impl()] = {b, i};
-    }
+  explicit Step(DataParallel& parallel)
+      : group_(parallel.group_), buckets_(parallel.buckets_), places_(parallel.places_) {
+    for (const Bucket& bucket : buckets_) missing_.push_back(bucket.parameters.size());
   }
 
   void complete(const Tensor& parameter, const Tensor& gradient) {
@@ -145,7 +142,7 @@ class DataParallel::Step {
 
   ProcessGroup& group_;
   std::vector<Bucket>& buckets_;
-  std::unordered_map<const detail::TensorImpl*, std::pair<std::size_t, std::size_t>> places_;
+  const std::unordered_map<const detail::TensorImpl*, Place>& places_;
   std::vector<std::size_t> missing_;  // parameters of a bucket that are not complete
   std::vector<std::unique_ptr<Work>> works_;
 };
@@ -171,7 +168,10 @@ void DataParallel::lay_out(const Tape& tape) {
   }
   for (const std::vector<std::size_t>& bucket : fill_buckets(parcels, options_.bucket_bytes)) {
     std::vector<Tensor> tensors;
-    for (const std::size_t i : bucket) tensors.push_back(sorted[i]);
+    for (const std::size_t i : bucket) {
+      places_[sorted[i].impl()] = {buckets_.size(), tensors.size()};
+      tensors.push_back(sorted[i]);
+    }
     buckets_.emplace_back(std::move(tensors));
     traffic_.bytes += bytes_of(buckets_.back().buffer);
   }

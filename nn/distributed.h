@@ -81,6 +81,10 @@ class DataParallel {
   ProcessGroup& group_;
   const DataParallelOptions options_;
   std::vector<Bucket> buckets_;  // none before the first call
+  struct Place {
+    std::size_t bucket = 0, position = 0;
+  };
+  std::unordered_map<const detail::TensorImpl*, Place> places_;  // of the parameters in the buckets
   bool out_of_step_ = false;
   Traffic traffic_;
 };

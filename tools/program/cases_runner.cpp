@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <sstream>
 
 #include "cases_inputs.h"
 
@@ -33,23 +32,6 @@ double distance(double got, double want, double rtol, double atol) {
   return error <= tolerance ? 0 : tolerance > 0 ? error / tolerance : far;
 }
 
-std::string index_of(std::size_t flat, const Shape& shape) {
-  Dims index = shape;
-  auto rest = static_cast<std::int64_t>(flat);
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    index[i] = rest % shape[i];
-    rest /= shape[i];
-  }
-  return to_string(index);
-}
-
-std::string in_full(double value) {
-  std::ostringstream text;
-  text.precision(17);
-  text << value;
-  return text.str();
-}
-
 template <class T, class Distance>
 void compare_elements(const std::string& what, const Tensor& got, const Tensor& want,
                       Distance&& away) {
@@ -62,13 +44,13 @@ void compare_elements(const std::string& what, const Tensor& got, const Tensor& 
     ++worst.differing;
     if (far <= furthest) continue;
     furthest = far;
-    worst.index = index_of(i, got.shape());
+    worst.index = to_string(unravel(i, got.shape()));
     worst.got = static_cast<double>(g[i]);
     worst.want = static_cast<double>(w[i]);
   }
   if (worst.differing == 0) return;
-  throw Failure(what + " at " + worst.index + ": got " + in_full(worst.got) + ", want " +
-                    in_full(worst.want) + "; " + std::to_string(worst.differing) + " of " +
+  throw Failure(what + " at " + worst.index + ": got " + format_number(worst.got) + ", want " +
+                    format_number(worst.want) + "; " + std::to_string(worst.differing) + " of " +
                     std::to_string(worst.elements) + " elements are out of tolerance",
                 worst);
 }
