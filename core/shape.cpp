@@ -12,6 +12,20 @@ namespace {
   throw ShapeError("shape", "a tensor has at most " + std::to_string(Dims::max_rank) + " dims");
 }
 
+std::string operand(std::string_view name, const Shape& shape) {
+  return std::string(name) + " " + to_string(shape);
+}
+
+// A dim that counts `places`, from either end.
+std::int64_t within(std::string_view operation, std::int64_t dim, std::int64_t places,
+                    const Shape& shape, std::string_view name) {
+  if (dim < -places || dim >= places)
+    throw IndexError(operation, "dim " + std::to_string(dim) + " of " + operand(name, shape) +
+                                    " is outside [" + std::to_string(-places) + ", " +
+                                    std::to_string(places) + ")");
+  return dim < 0 ? dim + places : dim;
+}
+
 }  // namespace
 
 Dims::Dims(std::span<const std::int64_t> values) {
@@ -105,10 +119,10 @@ Shape broadcast_shapes(std::string_view operation, const Shape& a, const Shape& 
     const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
     const std::int64_t sa = ia < 0 ? 1 : a[ia], sb = ib < 0 ? 1 : b[ib];
     if (sa != sb && sa != 1 && sb != 1)
-      throw ShapeError(
-          operation, std::string(a_name) + " " + to_string(a) + " and " + std::string(b_name) +
-                         " " + to_string(b) + " do not broadcast: sizes " + std::to_string(sa) +
-                         " and " + std::to_string(sb) + " meet at dim " + std::to_string(i - rank));
+      throw ShapeError(operation, operand(a_name, a) + " and " + operand(b_name, b) +
+                                      " do not broadcast: sizes " + std::to_string(sa) + " and " +
+                                      std::to_string(sb) + " meet at dim " +
+                                      std::to_string(i - rank));
     result[i] = sa == 1 ? sb : sa;
   }
   return result;
@@ -122,29 +136,40 @@ Strides expanded_strides(const Shape& shape, const Strides& strides, const Shape
   return result;
 }
 
-std::int64_t normalize_dim(std::string_view operation, std::int64_t dim, int rank) {
-  const std::int64_t bound = std::max(rank, 1);
-  if (dim < -bound || dim >= bound)
-    throw IndexError(operation, "dim " + std::to_string(dim) + " is outside [" +
-                                    std::to_string(-bound) + ", " + std::to_string(bound) +
-                                    ") of a tensor of rank " + std::to_string(rank));
-  return dim < 0 ? dim + bound : dim;
+std::int64_t normalize_dim(std::string_view operation, std::int64_t dim, const Shape& shape,
+                           std::string_view name) {
+  return within(operation, dim, std::max(shape.rank(), 1), shape, name);
 }
 
-Dims normalize_dims(std::string_view operation, const Dims& dims, int rank) {
+Dims normalize_dims(std::string_view operation, const Dims& dims, const Shape& shape,
+                    std::string_view name) {
   Dims result;
   if (dims.empty()) {
-    for (int i = 0; i < rank; ++i) result.push_back(i);
+    for (int i = 0; i < shape.rank(); ++i) result.push_back(i);
     return result;
   }
   for (const std::int64_t dim : dims) {
-    const std::int64_t normal = normalize_dim(operation, dim, rank);
+    const std::int64_t normal = normalize_dim(operation, dim, shape, name);
     if (std::find(result.begin(), result.end(), normal) != result.end())
-      throw ValueError(operation, "dims " + to_string(dims) + ": dim " + std::to_string(normal) +
-                                      " is given twice");
+      throw ValueError(operation, "dims " + to_string(dims) + " of " + operand(name, shape) +
+                                      ": dim " + std::to_string(normal) + " is given twice");
     result.push_back(normal);
   }
   return result;
+}
+
+std::int64_t normalize_new_dim(std::string_view operation, std::int64_t dim, const Shape& shape,
+                               std::string_view name) {
+  check_rank(operation, shape.rank() + 1, shape, name);
+  return within(operation, dim, shape.rank() + 1, shape, name);
+}
+
+void check_rank(std::string_view operation, std::int64_t rank, const Shape& shape,
+                std::string_view name) {
+  if (rank > Dims::max_rank)
+    throw ShapeError(operation, "the result made of " + operand(name, shape) + " would have " +
+                                    std::to_string(rank) + " dims; a tensor has at most " +
+                                    std::to_string(Dims::max_rank));
 }
 
 }  // namespace tapehead

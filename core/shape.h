@@ -119,11 +119,23 @@ Shape broadcast_shapes(std::string_view operation, const Shape& a, const Shape& 
 /// (stride 0 where a size is repeated). `shape` broadcasts to `to`.
 Strides expanded_strides(const Shape& shape, const Strides& strides, const Shape& to);
 
-/// A dim in [-rank, rank) made non-negative; a 0-d tensor takes 0 and -1. IndexError otherwise.
-std::int64_t normalize_dim(std::string_view operation, std::int64_t dim, int rank);
+/// A dim in [-rank, rank) of operand `name` made non-negative; a 0-d tensor takes 0 and -1.
+/// IndexError otherwise.
+std::int64_t normalize_dim(std::string_view operation, std::int64_t dim, const Shape& shape,
+                           std::string_view name = "x");
 
 /// Dims made non-negative, in the order given; ValueError when one occurs twice. An empty list
 /// means all dims.
-Dims normalize_dims(std::string_view operation, const Dims& dims, int rank);
+Dims normalize_dims(std::string_view operation, const Dims& dims, const Shape& shape,
+                    std::string_view name = "x");
+
+/// The place of a dim added to `shape`, in [-rank - 1, rank], made non-negative. IndexError
+/// otherwise; ShapeError when the result would have more than Dims::max_rank dims.
+std::int64_t normalize_new_dim(std::string_view operation, std::int64_t dim, const Shape& shape,
+                               std::string_view name = "x");
+
+/// ShapeError when a result of `rank` dims, made from operand `name`, has more than Dims::max_rank.
+void check_rank(std::string_view operation, std::int64_t rank, const Shape& shape,
+                std::string_view name = "x");
 
 }  // namespace tapehead

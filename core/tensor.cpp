@@ -7,7 +7,7 @@ namespace tapehead {
 std::int64_t Tensor::size(std::int64_t dim) const {
   if (rank() == 0)
     throw IndexError("size", "dim " + std::to_string(dim) + " of a tensor without dims");
-  return shape()[normalize_dim("size", dim, rank())];
+  return shape()[normalize_dim("size", dim, shape(), "tensor")];
 }
 
 void Tensor::reject_undefined() {

@@ -14,8 +14,7 @@
 namespace tapehead {
 namespace {
 
-// ---- arguments
-// -----------------------------------------------------------------------------------
+// ---- arguments ----------------------------------------------------------------------------------
 
 void check_arguments(const char* operation, const Tensor& x, const Tensor& target,
                      const CrossEntropyOptions& options) {
@@ -56,8 +55,7 @@ Tensor as_rows(const Tensor& x) {
   return reshape(permute(x, order), {rows, classes});
 }
 
-// ---- the node
-// ------------------------------------------------------------------------------------
+// ---- the node -----------------------------------------------------------------------------------
 
 // What the rules of both losses read beside their input.
 class ClassLossNode : public Node {
@@ -165,14 +163,18 @@ struct NllLossNode final : ClassLossNode {
   }
 };
 
-// ---- forward
-// -------------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
-void check_targets(const char* operation, const kernels::ClassTargets& targets) {
-  if (const auto row = kernels::first_bad_target(targets))
-    throw IndexError(operation, "target " + std::to_string(targets.at(*row)) + " at position " +
-                                    std::to_string(*row) + " is outside [0, " +
+// `given` is the target before its dims were made one.
+void check_targets(const char* operation, const kernels::ClassTargets& targets,
+                   const Tensor& given) {
+  if (const auto row = kernels::first_bad_target(targets)) {
+    const Dims position = unravel(static_cast<std::size_t>(*row), given.shape());
+    throw IndexError(operation, "target " + describe(given) + " holds " +
+                                    std::to_string(targets.at(*row)) + " at " +
+                                    to_string(position) + ", outside the classes [0, " +
                                     std::to_string(targets.classes) + ")");
+  }
 }
 
 // Losses of rows, reduced: the result, the weight of the targets kept when it was divided by it,
@@ -181,10 +183,11 @@ struct Reduced {
   Tensor result, count, weight;
 };
 
-// `fill(targets, losses)` computes the losses, inside launch.
+// `fill(targets, losses)` computes the losses, inside launch. `target` has one dim; the caller gave
+// it as `given`.
 template <class Fill>
 Reduced reduced_losses(const char* operation, const Tensor& x, const Tensor& target,
-                       const CrossEntropyOptions& options, Fill fill) {
+                       const Tensor& given, const CrossEntropyOptions& options, Fill fill) {
   const DType dtype = x.dtype();
   const bool keeps_all = options.reduction == Reduction::none;
   const bool divides = options.reduction == Reduction::mean;
@@ -195,7 +198,7 @@ Reduced reduced_losses(const char* operation, const Tensor& x, const Tensor& tar
   launch([&] {
     const auto targets =
         class_targets(target, weight, x.shape()[1], options.ignore_index, options.label_smoothing);
-    check_targets(operation, targets);
+    check_targets(operation, targets, given);
     fill(targets, losses.view());
     if (keeps_all) return;
     double divisor = 1;
@@ -224,7 +227,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   if (rows.strides()[1] != 1 && rows.shape()[1] != 1) rows = contiguous(rows);
   const Tensor classes = reshape(target, {rows.shape()[0]});
   const Reduced loss =
-      reduced_losses("cross_entropy", rows, classes, options,
+      reduced_losses("cross_entropy", rows, classes, target, options,
                      [&](const kernels::ClassTargets& targets, const View& losses) {
                        kernels::cross_entropy(targets, rows.view(), losses);
                      });
@@ -243,7 +246,7 @@ Tensor nll_loss(const Tensor& x, const Tensor& target, std::int64_t ignore_index
   const Tensor rows = as_rows(x);
   const Tensor classes = reshape(target, {rows.shape()[0]});
   const Reduced loss =
-      reduced_losses("nll_loss", rows, classes, options,
+      reduced_losses("nll_loss", rows, classes, target, options,
                      [&](const kernels::ClassTargets& targets, const View& losses) {
                        kernels::nll(targets, rows.view(), losses);
                      });

@@ -15,7 +15,7 @@ struct TwoDims {
 TwoDims two_dims(const char* operation, const Shape& shape, std::int64_t dim0, std::int64_t dim1) {
   if (shape.rank() < 2)
     throw ShapeError(operation, "shape " + to_string(shape) + ": two dims are needed");
-  const Dims dims = normalize_dims(operation, {dim0, dim1}, shape.rank());
+  const Dims dims = normalize_dims(operation, {dim0, dim1}, shape);
   return {dims[0], dims[1]};
 }
 

@@ -12,10 +12,15 @@ namespace {
 
 // ---- checks, and what gradients are added into --------------------------------------------------
 
-void check_positions(const char* operation, const Tensor& index, std::int64_t size) {
+// The positions that `index` holds must lie in dim `dim` of x.
+void check_positions(const char* operation, const Tensor& x, std::int64_t dim, const Tensor& index,
+                     const char* x_name = "x", const char* index_name = "index") {
+  const std::int64_t size = x.shape()[dim];
   if (const auto bad = kernels::first_outside(index.view(), size))
-    throw IndexError(operation, "index " + describe(index) + " holds " + std::to_string(*bad) +
-                                    ", outside [0, " + std::to_string(size) + ")");
+    throw IndexError(operation, std::string(index_name) + " " + describe(index) + " holds " +
+                                    std::to_string(*bad) + ", outside [0, " + std::to_string(size) +
+                                    "), dim " + std::to_string(dim) + " of " + x_name + " " +
+                                    describe(x));
 }
 
 // The dim of x that index looks at.
@@ -24,7 +29,7 @@ std::int64_t indexed_dim(const char* operation, const Tensor& x, std::int64_t di
   check_computes(operation, "x", x);
   check_dtype(operation, "index", index, DType::i64);
   if (x.rank() == 0) throw ShapeError(operation, "x " + describe(x) + " has no dim to index");
-  return normalize_dim(operation, dim, x.rank());
+  return normalize_dim(operation, dim, x.shape());
 }
 
 void check_vector(const char* operation, const Tensor& index) {
@@ -160,12 +165,13 @@ Tensor embedding(const Tensor& weight, const Tensor& indices,
   if (padding_idx && (*padding_idx < -rows || *padding_idx >= rows))
     throw IndexError("embedding", "padding_idx " + std::to_string(*padding_idx) +
                                       " is outside the rows of weight " + describe(weight));
+  check_rank("embedding", indices.rank() + 1, indices.shape(), "indices");
   Shape shape = indices.shape();
   shape.push_back(width);
   Tensor y = empty("embedding", shape, weight.dtype());
   const Tensor flat = reshape(indices, {indices.numel()});
   launch([&] {
-    check_positions("embedding", indices, rows);
+    check_positions("embedding", weight, 0, indices, "weight", "indices");
     View to = y.view();
     to.shape = {indices.numel(), width};
     to.strides = {width, 1};
@@ -184,7 +190,7 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
   shape[d] = index.numel();
   Tensor y = empty("index_select", shape, x.dtype());
   launch([&] {
-    check_positions("index_select", index, x.shape()[d]);
+    check_positions("index_select", x, d, index);
     kernels::gather(y.view(), x.view(), d, along(index.view(), d, shape));
   });
   return record<IndexSelectNode>(y, {&x}, [&](IndexSelectNode& node) {
@@ -200,7 +206,7 @@ Tensor index_add(Tensor x, std::int64_t dim, const Tensor& index, const Tensor& 
   Shape shape = x.shape();
   shape[d] = index.numel();
   check_source("index_add", x, src, shape);
-  launch([&] { check_positions("index_add", index, x.shape()[d]); });
+  launch([&] { check_positions("index_add", x, d, index); });
   Tensor y = writable("index_add", x);
   launch([&] { kernels::scatter_add(y.view(), d, along(index.view(), d, shape), src.view()); });
   return record<IndexAddNode>(y, {&x, &src}, [&](IndexAddNode& node) {
@@ -214,7 +220,7 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   check_goes_with("gather", x, d, index);
   Tensor y = empty("gather", index.shape(), x.dtype());
   launch([&] {
-    check_positions("gather", index, x.shape()[d]);
+    check_positions("gather", x, d, index);
     kernels::gather(y.view(), x.view(), d, index.view());
   });
   return record<GatherNode>(y, {&x}, [&](GatherNode& node) {
@@ -228,7 +234,7 @@ Tensor scatter_add(Tensor x, std::int64_t dim, const Tensor& index, const Tensor
   const std::int64_t d = indexed_dim("scatter_add", x, dim, index);
   check_goes_with("scatter_add", x, d, index);
   check_source("scatter_add", x, src, index.shape());
-  launch([&] { check_positions("scatter_add", index, x.shape()[d]); });
+  launch([&] { check_positions("scatter_add", x, d, index); });
   Tensor y = writable("scatter_add", x);
   launch([&] { kernels::scatter_add(y.view(), d, index.view(), src.view()); });
   return record<ScatterAddNode>(y, {&x, &src}, [&](ScatterAddNode& node) {

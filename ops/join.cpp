@@ -169,7 +169,7 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
   const Tensor& first = tensors.front();
   if (first.rank() == 0)
     throw ShapeError("cat", "tensors[0] " + describe(first) + " has no dim to join along");
-  const std::int64_t d = normalize_dim("cat", dim, first.rank());
+  const std::int64_t d = normalize_dim("cat", dim, first.shape(), "tensors[0]");
   check_joinable("cat", tensors, d);
   Shape shape = first.shape();
   for (std::size_t i = 1; i < tensors.size(); ++i)
@@ -188,7 +188,7 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
   check_all_defined("stack", tensors);
   const Tensor& first = tensors.front();
-  const std::int64_t d = normalize_dim("stack", dim, first.rank() + 1);
+  const std::int64_t d = normalize_new_dim("stack", dim, first.shape(), "tensors[0]");
   check_joinable("stack", tensors, -1);
   Shape shape = first.shape();
   shape.insert(d, static_cast<std::int64_t>(tensors.size()));
@@ -212,7 +212,8 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
                                    ": a number for each dim must be given");
   for (const std::int64_t count : repeats)
     if (count < 0)
-      throw ValueError("repeat", "repeats " + to_string(repeats) + ": a number is negative");
+      throw ValueError("repeat", "x " + describe(x) + " by repeats " + to_string(repeats) +
+                                     ": a number is negative");
   const Tiling tiling = tiling_of(x.shape(), repeats);
   check_shape("repeat", tiling.tiles, size_of(x.dtype()));
   Shape shape = repeats;
@@ -229,7 +230,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
 Tensor flip(const Tensor& x, const Dims& dims) {
   check_computes("flip", "x", x);
   // An empty list is no dim at all here; normalize_dims would read it as all of them.
-  const Dims reversed_dims = dims.empty() ? dims : normalize_dims("flip", dims, x.rank());
+  const Dims reversed_dims = dims.empty() ? dims : normalize_dims("flip", dims, x.shape());
   Tensor y = empty("flip", x.shape(), x.dtype());
   launch([&] { kernels::copy(y.view(), reversed(x.view(), reversed_dims)); });
   return record<FlipNode>(y, {&x}, [&](FlipNode& node) { node.dims = reversed_dims; });

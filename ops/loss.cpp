@@ -93,8 +93,7 @@ struct BinaryCrossEntropy {
   std::vector<Graph::Attribute> attributes() const { return {}; }
 };
 
-// ---- the machinery
-// -------------------------------------------------------------------------------
+// ---- the machinery ------------------------------------------------------------------------------
 
 // g * slope(x, target), in g's buffer where that is allowed.
 template <class F, class Slope>

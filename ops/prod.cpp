@@ -63,7 +63,7 @@ struct ProdNode final : ReduceNode {
 
 Tensor prod(const Tensor& x, std::int64_t dim, bool keepdim) {
   check_floating("prod", "x", x);
-  dim = normalize_dim("prod", dim, x.rank());
+  dim = normalize_dim("prod", dim, x.shape());
   const ReducedDims dims("prod", x, {dim}, keepdim);
   Tensor y = empty("prod", dims.result, x.dtype());
   launch([&] { kernels::prod(x.view(), view_as(y, dims.kept)); });
@@ -76,7 +76,7 @@ Tensor prod(const Tensor& x, std::int64_t dim, bool keepdim) {
 
 Tensor products_of_others(const Tensor& x, std::int64_t dim) {
   check_floating("products_of_others", "x", x);
-  dim = normalize_dim("products_of_others", dim, x.rank());
+  dim = normalize_dim("products_of_others", dim, x.shape());
   Tensor y = empty("products_of_others", x.shape(), x.dtype());
   launch([&] { kernels::products_of_others(x.view(), y.view(), dim); });
   return record<ProductsOfOthersNode>(std::move(y), {&x}, [&](ProductsOfOthersNode& node) {

@@ -51,8 +51,9 @@ Tensor rand(const Shape& shape, DType dtype, Generator& generator) {
 
 Tensor uniform(const Shape& shape, double low, double high, DType dtype, Generator& generator) {
   if (!(low <= high) || !std::isfinite(high - low))
-    throw ValueError("uniform", "[" + format_number(low) + ", " + format_number(high) +
-                                    ") is not a finite interval");
+    throw ValueError("uniform",
+                     "[" + format_number(low) + ", " + format_number(high) +
+                         "): low <= high, and a finite distance between them, are wanted");
   return uniform_in("uniform", shape, low, high, dtype, generator);
 }
 

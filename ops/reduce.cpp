@@ -15,8 +15,7 @@ using detail::ReducedDims;
 using detail::ReduceNode;
 using detail::view_as;
 
-// ---- sum and mean
-// --------------------------------------------------------------------------------
+// ---- sum and mean -------------------------------------------------------------------------------
 
 struct SumNode final : ReduceNode {
   SumNode() : ReduceNode("sum") {}
@@ -38,8 +37,7 @@ Tensor sum_over(const char* operation, const Tensor& x, const ReducedDims& dims,
   return record<NodeType>(std::move(y), {&x}, [&](NodeType& node) { node.set_dims(dims); });
 }
 
-// ---- amax and amin
-// -------------------------------------------------------------------------------
+// ---- amax and amin ------------------------------------------------------------------------------
 
 Tensor spread_to_ties(const Tensor& g, const Tensor& x, const Tensor& y);
 
@@ -110,8 +108,7 @@ Tensor extreme(const Tensor& x, const Dims& over, bool keepdim) {
   });
 }
 
-// ---- any and all
-// ---------------------------------------------------------------------------------
+// ---- any and all --------------------------------------------------------------------------------
 
 Tensor reduce_bool(const char* operation, void (*kernel)(const View&, const View&), const Tensor& x,
                    const Dims& over, bool keepdim) {

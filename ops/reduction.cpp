@@ -7,7 +7,7 @@ namespace tapehead::detail {
 
 ReducedDims::ReducedDims(const char* operation, const Tensor& x, const Dims& dims, bool keep)
     : kept(x.shape()), keepdim(keep) {
-  for (const std::int64_t dim : normalize_dims(operation, dims, x.rank())) {
+  for (const std::int64_t dim : normalize_dims(operation, dims, x.shape())) {
     if (x.rank() == 0) continue;  // dim 0 of a 0-d tensor: its one element
     mask |= 1u << static_cast<unsigned>(dim);
     count *= kept[dim];

@@ -32,7 +32,7 @@ Tensor running_sum(const Tensor& x, std::int64_t dim, bool reverse) {
 
 Tensor cumsum(const Tensor& x, std::int64_t dim) {
   check_floating("cumsum", "x", x);
-  return running_sum(x, normalize_dim("cumsum", dim, x.rank()), false);
+  return running_sum(x, normalize_dim("cumsum", dim, x.shape()), false);
 }
 
 }  // namespace tapehead

@@ -15,7 +15,7 @@ using detail::view_as;
 Tensor positions_along(const char* operation, const Tensor& x, std::int64_t dim, bool keepdim,
                        bool largest) {
   check_floating(operation, "x", x);
-  dim = normalize_dim(operation, dim, x.rank());
+  dim = normalize_dim(operation, dim, x.shape());
   const ReducedDims dims(operation, x, {dim}, keepdim);
   dims.check_not_empty(operation, x);
   Tensor index = empty(operation, dims.result, DType::i64);
@@ -59,7 +59,7 @@ ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
 
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest) {
   check_floating("topk", "x", x);
-  dim = normalize_dim("topk", dim, x.rank());
+  dim = normalize_dim("topk", dim, x.shape());
   const std::int64_t length = x.rank() == 0 ? 1 : x.shape()[dim];
   if (k < 0 || k > length)
     throw ValueError("topk", "k = " + std::to_string(k) + " of " + describe(x) +

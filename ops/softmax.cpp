@@ -89,7 +89,7 @@ struct LogSoftmaxNode final : AlongDimNode {
 Tensor softmax(Tensor x, std::int64_t dim, SoftmaxOptions options) {
   const GiveBack give_back(x);
   check_floating("softmax", "x", x);
-  dim = normalize_dim("softmax", dim, x.rank());
+  dim = normalize_dim("softmax", dim, x.shape());
   Tensor y = donate_or_empty("softmax", x, x.shape(), x.dtype());
   launch([&] {
     const View from = row_major(x, y);
@@ -109,7 +109,7 @@ Tensor softmax_backward(Tensor g, const Tensor& y, std::int64_t dim) {
   if (g.shape() != y.shape())
     throw ShapeError("softmax_backward",
                      "g " + describe(g) + " and y " + describe(y) + " must have one shape");
-  dim = normalize_dim("softmax_backward", dim, y.rank());
+  dim = normalize_dim("softmax_backward", dim, y.shape(), "y");
   const bool reads_g_later = will_record(y);
   Tensor dx = reads_g_later ? empty("softmax_backward", g.shape(), g.dtype())
                             : donate_or_empty("softmax_backward", g, g.shape(), g.dtype());
@@ -128,7 +128,7 @@ Tensor softmax_backward(Tensor g, const Tensor& y, std::int64_t dim) {
 Tensor log_softmax(Tensor x, std::int64_t dim) {
   const GiveBack give_back(x);
   check_floating("log_softmax", "x", x);
-  dim = normalize_dim("log_softmax", dim, x.rank());
+  dim = normalize_dim("log_softmax", dim, x.shape());
   Tensor y = donate_or_empty("log_softmax", x, x.shape(), x.dtype());
   launch([&] {
     const View from = row_major(x, y);

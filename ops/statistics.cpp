@@ -18,8 +18,7 @@ using detail::ReducedDims;
 using detail::ReduceNode;
 using detail::view_as;
 
-// ---- var and std
-// ---------------------------------------------------------------------------------
+// ---- var and std --------------------------------------------------------------------------------
 
 double degrees_of_freedom(std::int64_t count, double correction) {
   return std::max(0.0, static_cast<double>(count) - correction);
@@ -101,8 +100,7 @@ Tensor spread_of(const char* operation, const Tensor& x, const Dims& over, doubl
   });
 }
 
-// ---- logsumexp
-// -----------------------------------------------------------------------------------
+// ---- logsumexp ----------------------------------------------------------------------------------
 
 struct LogSumExpNode final : ReduceNode {
   LogSumExpNode() : ReduceNode("logsumexp") {}
@@ -128,8 +126,7 @@ struct LogSumExpNode final : ReduceNode {
   }
 };
 
-// ---- norm
-// ----------------------------------------------------------------------------------------
+// ---- norm ---------------------------------------------------------------------------------------
 
 struct NormNode final : ReduceNode {
   NormNode() : ReduceNode("norm") {}

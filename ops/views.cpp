@@ -163,8 +163,8 @@ Tensor reshape(Tensor x, const Shape& shape) {
 Tensor flatten(Tensor x, std::int64_t start_dim, std::int64_t end_dim) {
   const GiveBack give_back(x);
   check_defined("flatten", "x", x);
-  const std::int64_t start = normalize_dim("flatten", start_dim, x.rank());
-  const std::int64_t end = normalize_dim("flatten", end_dim, x.rank());
+  const std::int64_t start = normalize_dim("flatten", start_dim, x.shape());
+  const std::int64_t end = normalize_dim("flatten", end_dim, x.shape());
   if (start > end)
     throw ShapeError("flatten", "x " + describe(x) + ": end_dim " + std::to_string(end_dim) +
                                     " stands before start_dim " + std::to_string(start_dim));
@@ -180,7 +180,7 @@ Tensor flatten(Tensor x, std::int64_t start_dim, std::int64_t end_dim) {
 Tensor squeeze(Tensor x, std::optional<std::int64_t> dim) {
   const GiveBack give_back(x);
   check_defined("squeeze", "x", x);
-  const std::int64_t only = dim ? normalize_dim("squeeze", *dim, x.rank()) : -1;
+  const std::int64_t only = dim ? normalize_dim("squeeze", *dim, x.shape()) : -1;
   Shape shape;
   for (std::int64_t i = 0; i < x.rank(); ++i) {
     const bool drops = x.shape()[i] == 1 && (!dim || i == only);
@@ -193,15 +193,15 @@ Tensor unsqueeze(Tensor x, std::int64_t dim) {
   const GiveBack give_back(x);
   check_defined("unsqueeze", "x", x);
   Shape shape = x.shape();
-  shape.insert(normalize_dim("unsqueeze", dim, x.rank() + 1), 1);
+  shape.insert(normalize_new_dim("unsqueeze", dim, x.shape()), 1);
   return reshaped<UnsqueezeNode>("unsqueeze", x, shape);
 }
 
 Tensor transpose(Tensor x, std::int64_t dim0, std::int64_t dim1) {
   const GiveBack give_back(x);
   check_defined("transpose", "x", x);
-  const std::int64_t a = normalize_dim("transpose", dim0, x.rank());
-  const std::int64_t b = normalize_dim("transpose", dim1, x.rank());
+  const std::int64_t a = normalize_dim("transpose", dim0, x.shape());
+  const std::int64_t b = normalize_dim("transpose", dim1, x.shape());
   Shape shape = x.shape();
   Strides strides = x.strides();
   if (a != b) {
@@ -221,7 +221,7 @@ Tensor permute(Tensor x, const Dims& dims) {
   if (dims.rank() != x.rank())
     throw ShapeError("permute", "x " + describe(x) + " by dims " + to_string(dims) +
                                     ": each dim of x must be given once");
-  const Dims order = normalize_dims("permute", dims, x.rank());
+  const Dims order = normalize_dims("permute", dims, x.shape());
   Shape shape;
   Strides strides;
   for (const std::int64_t dim : order) {

@@ -93,7 +93,7 @@ std::int64_t dim_of(const char* operation, const Tensor& x, std::int64_t dim) {
   check_defined(operation, "x", x);
   if (x.rank() == 0)
     throw ShapeError(operation, "x " + describe(x) + " has no dim to take a part of");
-  return normalize_dim(operation, dim, x.rank());
+  return normalize_dim(operation, dim, x.shape());
 }
 
 // A bound of a slice as Python reads it: negative from the end, then cut to [0, size].
@@ -120,7 +120,9 @@ Tensor narrow(Tensor x, std::int64_t dim, std::int64_t start, std::int64_t lengt
   const GiveBack give_back(x);
   const std::int64_t d = dim_of("narrow", x, dim);
   const std::int64_t size = x.shape()[d];
-  if (length < 0) throw ValueError("narrow", "length " + std::to_string(length) + " is negative");
+  if (length < 0)
+    throw ValueError("narrow",
+                     "x " + describe(x) + ": length " + std::to_string(length) + " is negative");
   if (start < 0 || start > size || length > size - start)
     throw IndexError("narrow", "x " + describe(x) + ": " + std::to_string(length) +
                                    " positions from " + std::to_string(start) +
@@ -135,7 +137,9 @@ Tensor slice(Tensor x, std::int64_t dim, std::optional<std::int64_t> start,
              std::optional<std::int64_t> end, std::int64_t step) {
   const GiveBack give_back(x);
   const std::int64_t d = dim_of("slice", x, dim);
-  if (step < 1) throw ValueError("slice", "step " + std::to_string(step) + " must be at least 1");
+  if (step < 1)
+    throw ValueError("slice",
+                     "x " + describe(x) + ": step " + std::to_string(step) + " must be at least 1");
   const std::int64_t size = x.shape()[d];
   const std::int64_t first = slice_bound(start.value_or(0), size);
   const std::int64_t span =
@@ -168,7 +172,8 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t
   const std::int64_t d = dim_of("split", x, dim);
   const std::int64_t size = x.shape()[d];
   if (split_size < 0 || (split_size == 0 && size > 0))
-    throw ValueError("split", "split_size " + std::to_string(split_size) + " must be positive");
+    throw ValueError("split", "x " + describe(x) + ": split_size " + std::to_string(split_size) +
+                                  " must be positive");
   const std::int64_t count = size == 0 ? 1 : (size - 1) / split_size + 1;
   return consecutive_parts("split", x, d, split_size, count);
 }
@@ -179,7 +184,9 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
   std::int64_t rest = x.shape()[d];
   bool fits = true;
   for (const std::int64_t size : sizes) {
-    if (size < 0) throw ValueError("split", "size " + std::to_string(size) + " is negative");
+    if (size < 0)
+      throw ValueError("split",
+                       "x " + describe(x) + ": size " + std::to_string(size) + " is negative");
     fits = fits && size <= rest;
     if (fits) rest -= size;
   }
@@ -198,7 +205,8 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim) {
   const std::int64_t d = dim_of("chunk", x, dim);
   if (chunks < 1)
-    throw ValueError("chunk", "chunks " + std::to_string(chunks) + " must be at least 1");
+    throw ValueError(
+        "chunk", "x " + describe(x) + ": chunks " + std::to_string(chunks) + " must be at least 1");
   const std::int64_t size = x.shape()[d];
   if (size == 0) return consecutive_parts("chunk", x, d, 0, chunks);
   const std::int64_t part = (size - 1) / chunks + 1;

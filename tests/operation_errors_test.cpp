@@ -10,6 +10,7 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/derivatives.h>
 #include <tapehead/ops/diagonal.h>
 #include <tapehead/ops/einsum.h>
 #include <tapehead/ops/fused_attention.h>
@@ -26,6 +27,7 @@
 #include <tapehead/ops/softmax.h>
 #include <tapehead/ops/views.h>
 
+#include <regex>
 #include <set>
 
 using namespace tapehead;
@@ -179,6 +181,12 @@ std::vector<WrongCall> wrong_calls() {
   // clang-format on
 }
 
+// "x f64 (2, 3)", "tensors[0] ()": whatever does not fit a tensor is shown with that tensor.
+bool shows_a_shape(const std::string& text) {
+  static const std::regex shape_of_operand(R"(\S \((\d+(, \d+)*)?\))");
+  return std::regex_search(text, shape_of_operand);
+}
+
 void check_is(const WrongCall& wrong) {
   const std::int64_t live = memory_stats().live;
   const auto thrown = thrown_by(wrong.call);
@@ -186,6 +194,8 @@ void check_is(const WrongCall& wrong) {
   CHECK_MESSAGE(thrown->kind == wrong.kind, thrown->text);
   CHECK_MESSAGE(thrown->text.starts_with(std::string(wrong.operation) + ": "), thrown->text);
   CHECK_MESSAGE(thrown->text.find(wrong.shows) != std::string::npos, thrown->text);
+  if (wrong.kind == shape || wrong.kind == index_)
+    CHECK_MESSAGE(shows_a_shape(thrown->text), thrown->text);
   CHECK(memory_stats().live == live);
 }
 
@@ -262,6 +272,42 @@ TEST_CASE("every kind of error has a name") {
       {ErrorKind::out_of_memory, "out_of_memory"},
       {ErrorKind::nan, "nan"}};
   for (const auto& [kind, name] : names) CHECK(to_string(kind) == name);
+}
+
+TEST_CASE("a dim, a position or a class out of range is shown with the operand it belongs to") {
+  const auto shows = [](std::initializer_list<std::string> fragments, auto call) {
+    check_throws(ErrorKind::index, fragments, call);
+  };
+  shows({"softmax: dim 2 of x (2, 3) is outside [-2, 2)"}, [] { softmax(f({2, 3}), 2); });
+  shows({"sum: dim -1099511627776 of x (2) is outside [-1, 1)"},
+        [] { sum(f({2}), {-1099511627776}); });
+  shows({"argmax: dim 1 of x () is outside [-1, 1)"}, [] { argmax(f({}), 1); });
+  shows({"cat: dim 2 of tensors[0] (2, 3)"}, [] { cat({f({2, 3}), f({2, 3})}, 2); });
+  shows({"unsqueeze: dim 3 of x (2, 3) is outside [-3, 3)"}, [] { unsqueeze(f({2, 3}), 3); });
+  shows({"stack: dim -4 of tensors[0] (2, 3) is outside [-3, 3)"}, [] { stack({f({2, 3})}, -4); });
+  shows({"embedding: indices i64 (1, 2) holds 4", "[0, 4), dim 0 of weight f64 (4, 3)"}, [] {
+    embedding(f({4, 3}), i({1, 2}, 4));
+  });
+  shows({"gather: index i64 (4, 1) holds -1", "[0, 3), dim 1 of x f64 (4, 3)"}, [] {
+    gather(f({4, 3}), -1, i({4, 1}, -1));
+  });
+  shows({"cross_entropy: target i64 (2, 4) holds 7 at (0, 0), outside the classes [0, 3)"}, [] {
+    cross_entropy(f({2, 3, 4}), i({2, 4}, 7));
+  });
+}
+
+TEST_CASE("an operation whose result would have too many dims says so in its own name") {
+  const Tensor most = f(Shape(Dims::max_rank, 1));
+  const auto shows = [](const char* operation, auto call) {
+    check_throws(
+        ErrorKind::shape,
+        {std::string(operation) + ": the result made of ", "would have 17 dims", "at most 16"},
+        call);
+  };
+  shows("unsqueeze", [&] { unsqueeze(most, 0); });
+  shows("stack", [&] { stack({most, most}); });
+  shows("embedding", [] { embedding(f({4, 3}), i(Shape(Dims::max_rank, 1))); });
+  shows("jacobian", [&] { jacobian([](const Tensor& x) { return reshape(sum(x), {1}); }, most); });
 }
 
 TEST_CASE("an error says where it happened, and what would have fitted") {

@@ -8,8 +8,7 @@ namespace {
 constexpr std::int64_t grain = 4096;    // elements, with an exponential for each
 constexpr std::int64_t short_row = 16;  // up to here a sum of exact products costs no time
 
-// ---- along rows: `rows` rows of n adjacent elements
-// ----------------------------------------------
+// ---- along rows: `rows` rows of n adjacent elements ---------------------------------------------
 
 // What exp's argument is taken relative to. A row of -inf has no finite maximum: exp(x) itself is
 // the right 0 there.
@@ -94,8 +93,7 @@ TAPEHEAD_MULTIVERSION void log_softmax_backward_rows(const T* g, const T* y, T* 
   }
 }
 
-// ---- along columns: `width` columns side by side, n elements each, `step` apart
-// ------------------
+// ---- along columns: `width` columns side by side, n elements each, `step` apart -----------------
 
 constexpr std::int64_t block = 128;  // columns of one call: their accumulators stay in the L1 cache
 
@@ -185,8 +183,7 @@ TAPEHEAD_MULTIVERSION void log_softmax_backward_columns(const T* g, const T* y, 
   }
 }
 
-// ---- over the whole tensor
-// -----------------------------------------------------------------------
+// ---- over the whole tensor ----------------------------------------------------------------------
 
 // Calls rows(offset, rows, n) when the dim is the innermost, else columns(offset, n, step, width).
 template <class Rows, class Columns>
