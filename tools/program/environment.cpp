@@ -16,8 +16,9 @@ constexpr const char* kernels_variable = "OPENBLAS_CORETYPE";
 constexpr const char* spin_variable = "GOMP_SPINCOUNT";
 constexpr const char* wait_variable = "OMP_WAIT_POLICY";
 
-// What OpenBLAS calls an x86-64 CPU that it does not know.
-constexpr std::string_view unknown_cpu = "Prescott";
+// What OpenBLAS takes an x86-64 CPU for that it does not know: its oldest or, if it can use AVX2,
+// the first that could. Zen is the name of those without AVX-512.
+constexpr std::string_view oldest = "Prescott", first_with_avx2 = "Haswell", without_avx512 = "Zen";
 
 // Some tens of microseconds.
 constexpr const char* short_spin = "1000";
@@ -25,11 +26,13 @@ constexpr const char* short_spin = "1000";
 // The name of kernels that run on this CPU; null when there are none to gain.
 const char* better_kernels() {
 #if defined(__x86_64__)
-  if (blas_kernels() != unknown_cpu) return nullptr;
+  const std::string chosen = blas_kernels();
+  if (chosen != oldest && chosen != first_with_avx2 && chosen != without_avx512) return nullptr;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
     return "SkylakeX";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+  if (chosen == oldest && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return "Haswell";
 #endif
   return nullptr;
 }

@@ -16,8 +16,9 @@ std::string blas_kernels();
 /// Starts the process again, and does not return, if a variable should be set that is not. What the
 /// user has set stays.
 ///
-/// OPENBLAS_CORETYPE: an OpenBLAS older than the CPU (Debian 12's, on an Intel CPU of 2023) takes
-/// it for the oldest that it knows, and matrix products are eight times slower than they need be.
+/// OPENBLAS_CORETYPE: an OpenBLAS older than the CPU takes it for another. With Debian 12's, matrix
+/// products are eight times slower than they need be on an Intel CPU of 2023, and on an AMD CPU of
+/// 2024 slower by a quarter, for its AVX-512 stays unused.
 ///
 /// GOMP_SPINCOUNT: by default a thread of GCC's OpenMP that waits for the others spins for
 /// milliseconds, and when another process wants its core, training is ten times slower. A short
