@@ -26,13 +26,6 @@ std::vector<std::string> description(const StateDict& parameters, std::int64_t b
   return lines;
 }
 
-void broadcast_values(const Tensor& parameter, ProcessGroup& group) {
-  const Tensor values = copied(operation, parameter);  // row-major
-  group.broadcast({static_cast<std::byte*>(values.any_view().data),
-                   static_cast<std::size_t>(bytes_of(values))});
-  copy_(parameter, values);
-}
-
 // The order in which a walk of the tape completes the parameters' gradients, as positions among
 // them; those that the tape does not use are the last.
 std::vector<std::int32_t> order_of_completion(const StateDict& parameters, const Tape& tape) {
@@ -67,6 +60,15 @@ std::vector<std::vector<std::size_t>> fill_buckets(std::span<const Parcel> parce
     room -= bytes;
   }
   return buckets;
+}
+
+void broadcast(const StateDict& tensors, ProcessGroup& group) {
+  for (const NamedTensor& entry : tensors) {
+    const Tensor values = copied(operation, entry.tensor);  // row-major
+    group.broadcast({static_cast<std::byte*>(values.any_view().data),
+                     static_cast<std::size_t>(bytes_of(values))});
+    copy_(entry.tensor, values);
+  }
 }
 
 // The gradients of some parameters, side by side in one buffer, and after them a number for each:
@@ -152,7 +154,7 @@ DataParallel::DataParallel(const Module& module, ProcessGroup& group, DataParall
   check_positive(operation, "bucket_bytes", options.bucket_bytes);
   check_agreement(group, operation, description(parameters_, options.bucket_bytes));
   if (group.size() == 1) return;
-  for (const NamedTensor& entry : parameters_) broadcast_values(entry.tensor, group);
+  broadcast(parameters_, group);
 }
 
 DataParallel::~DataParallel() = default;

@@ -42,6 +42,10 @@ struct Parcel {
 std::vector<std::vector<std::size_t>> fill_buckets(std::span<const Parcel> parcels,
                                                    std::int64_t bucket_bytes);
 
+/// Gives the tensors of every rank the values that those of rank 0 have. Collective; the lists have
+/// the same shapes and dtypes in the same order on all ranks, which is not checked.
+void broadcast(const StateDict& tensors, ProcessGroup& group);
+
 /// A module whose copies on all ranks of a group are kept equal.
 class DataParallel {
  public:

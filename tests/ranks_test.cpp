@@ -8,6 +8,7 @@
 #include "support/thread_group.h"
 
 #include <tapehead/nn/atomic_file.h>
+#include <tapehead/ops/write.h>
 
 #include <algorithm>
 #include <cmath>
@@ -119,6 +120,21 @@ TEST_CASE("what is wrong is said in one line, whoever finds it") {
   refused(sizes + "--lr 1e300 --steps 5 --threads 1 --out wild", "the loss is not finite");
 }
 
+TEST_CASE("a run that does not begin leaves the earlier one in the folder alone") {
+  if (!tests::has_mpirun()) return;
+  const Folder folder;
+  tests::write_text(folder);
+  const std::string options = sizes + "--steps 12 --threads 1 --out run --batch ";
+  REQUIRE(mpirun(folder, 1, options + "2") == 0);
+  const std::string before = content(folder, "run/checkpoint.safetensors");
+  const std::string other = " : -n 1 '" TAPEHEAD_PROGRAM "' " + options;
+  CHECK(mpirun(folder, 1, options + "2" + other + "3") == 2);
+  const std::string err = content(folder, "err.txt");
+  CHECK_MESSAGE(contains(err, "rank 1 has \"--batch 3\" where rank 0 has \"--batch 2\""), err);
+  CHECK(content(folder, "run/checkpoint.safetensors") == before);
+  CHECK_FALSE(std::filesystem::exists(folder.file("run/previous")));
+}
+
 TEST_CASE("a killed rank ends the others, with a line, and leaves a whole checkpoint") {
   if (!tests::has_mpirun()) return;
   tests::kill_ranks(2, 1, 1);
@@ -176,19 +192,51 @@ TEST_CASE("what one rank throws by itself all throw, with its rank") {
   CHECK(on_ranks(3, [](ThreadGroup& g) { together(g, [] {}); }) == std::vector<std::string>(3));
 }
 
-TEST_CASE("ranks that are not at the same step of the same run do not begin") {
+namespace {
+
+// One window of text, so every batch is the same.
+struct Tiny {
   Corpus corpus;
-  corpus.vocabulary = Vocabulary(std::vector<char32_t>{'a', 'b'});
-  corpus.train = {0, 1, 0, 1, 0, 1, 0, 1, 0};
-  corpus.held_out = {0, 1};
-  const std::vector<std::string> thrown = on_ranks(2, [&](ThreadGroup& group) {
+  Tiny() {
+    corpus.vocabulary = Vocabulary(std::vector<char32_t>{'a', 'b'});
+    corpus.train = {0, 1, 0, 1, 0, 1, 0, 1, 0};
+    corpus.held_out = {0, 1};
+  }
+  Trainer trainer(std::int64_t step = 0) const {
     const TrainOptions options{.layers = 1, .heads = 1, .dim = 8, .context = 8, .batch = 1};
-    Trainer trainer({.options = options, .characters = "ab", .ranks = 2, .step = group.rank()},
-                    corpus);
+    return {{.options = options, .characters = "ab", .ranks = 2, .step = step}, corpus};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ranks that are not at the same step of the same run do not begin") {
+  const Tiny tiny;
+  const std::vector<std::string> thrown = on_ranks(2, [&](ThreadGroup& group) {
+    Trainer trainer = tiny.trainer(group.rank());
     trainer.join(group);
   });
   CHECK(thrown == std::vector<std::string>(
                       2,
                       "train: the ranks do not agree: rank 1 has \"step 1\" where rank 0 has "
                       "\"step 0\""));
+}
+
+TEST_CASE("ranks begin with the optimizer's state of rank 0") {
+  const Tiny tiny;
+  std::vector<std::vector<double>> moments(2);
+  const std::vector<std::string> thrown = on_ranks(2, [&](ThreadGroup& group) {
+    Trainer trainer = tiny.trainer();
+    trainer.step();
+    for (const nn::NamedTensor& entry : trainer.optimizer().state())
+      if (entry.tensor.rank() > 0 && group.rank() == 1) fill_(entry.tensor, 0.5);
+    trainer.join(group);
+    trainer.step();
+    for (const nn::NamedTensor& entry : trainer.optimizer().state())
+      for (const double value : entry.tensor.to_vector())
+        moments[static_cast<std::size_t>(group.rank())].push_back(value);
+  });
+  CHECK(thrown == std::vector<std::string>(2));
+  CHECK(moments[0].size() > 100);
+  CHECK(moments[0] == moments[1]);
 }

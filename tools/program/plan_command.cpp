@@ -88,7 +88,7 @@ RanksSetup ranks_setup_of(const PlanCommand& command) {
   if (needs_ranks && !command.ranks) refuse("--bandwidth, --latency and --gflops need --ranks");
   setup.ranks = command.ranks.value_or(1);
   if (command.bandwidth) setup.bytes_per_second = 1e9 * *command.bandwidth;
-  if (command.latency) setup.latency = 1e-6 * *command.latency;
+  if (command.latency) setup.latency = *command.latency / 1e6;
   if (command.gflops) setup.flops_per_second = 1e9 * *command.gflops;
   check(setup);
   return setup;

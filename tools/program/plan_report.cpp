@@ -3,6 +3,7 @@
 #include <tapehead/graph/text.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace tapehead::program {
@@ -128,14 +129,16 @@ std::string ranks_text(const PlanReport& report) {
       static_cast<double>(setup.ranks) * costs.computing / (costs.computing + costs.exposed);
   std::string text =
       "\n" +
-      graph::wrapped(format_count(setup.ranks) +
-                         " ranks that average their gradients, by ring all-reduce at " +
-                         format_number(setup.bytes_per_second / 1e9) + " GB/s and " +
-                         format_number(setup.latency * 1e6) + " us a message; estimated at " +
-                         format_number(setup.flops_per_second / 1e9) +
-                         " GFLOP/s for each rank's matrix products, and nothing else",
-                     0);
-  text += line("gradients in " + format_count(costs.buckets) + " buckets",
+      graph::wrapped(
+          format_count(setup.ranks) +
+              (setup.ranks == 1 ? " rank that averages its" : " ranks that average their") +
+              " gradients, by ring all-reduce at " + format_number(setup.bytes_per_second / 1e9) +
+              " GB/s and " + format_number(std::round(1e12 * setup.latency) / 1e6) +
+              " us a message; estimated at " + format_number(setup.flops_per_second / 1e9) +
+              " GFLOP/s for each rank's matrix products, and nothing else",
+          0);
+  text += line("gradients and a mark for each, in " + format_count(costs.buckets) +
+                   (costs.buckets == 1 ? " bucket" : " buckets"),
                format_bytes(costs.gradient_bytes));
   text += line("sent by each rank in a step", format_bytes(costs.sent_bytes));
   text += line("forward and backward pass", milliseconds(costs.computing));

@@ -72,7 +72,8 @@ class Line {
   end_with(Line()
                .add("tapehead: train: rank ")
                .add(rank)
-               .add(" has ended, and the run with it; --resume goes on from the last save\n"));
+               .add(" has ended, and the run with it; --resume goes on from the last save, if "
+                    "there is one\n"));
 }
 
 void handle(int signal, void (*handler)(int)) {
@@ -95,8 +96,10 @@ extern "C" void end_soon(int) {
 
 extern "C" void end_now(int) {
   if (const std::optional<int> lost = group_to_end_with->lost_rank()) end_for_want_of(*lost);
-  end_with(Line().add(
-      "tapehead: train: stopped before the step was done; --resume goes on from the last save\n"));
+  end_with(
+      Line().add("tapehead: train: stopped in the middle of a step or a measurement; --resume goes "
+                 "on from the "
+                 "last save, if there is one\n"));
 }
 
 // ---- outside of it ------------------------------------------------------------------------------
@@ -119,6 +122,8 @@ class Handlers {
 };
 
 }  // namespace
+
+bool is_launched() { return launcher_variable("OMPI_COMM_WORLD_RANK", "PMI_RANK") != nullptr; }
 
 void let_rank_0_speak() {
   const char* rank = launcher_variable("OMPI_COMM_WORLD_RANK", "PMI_RANK");

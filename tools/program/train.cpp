@@ -141,8 +141,10 @@ std::string quoted(const std::string& word) {
 }
 
 void print_interrupted(const RunState& state, const TrainCommand& command, double mark) {
-  std::cout << "\ninterrupted: saved after step " << state.step << "; this goes on from there:\n  "
-            << (state.ranks > 1 ? "mpirun -n " + std::to_string(state.ranks) + " " : "")
+  std::cout << "\ninterrupted: saved after step " << state.step << "; this goes on from there"
+            << (state.ranks > 1 ? ", with the other options that mpirun had:\n  mpirun -n " +
+                                      std::to_string(state.ranks) + " --bind-to none "
+                                : ":\n  ")
             << quoted(command.program) << " train --resume --out " << quoted(command.folder)
             << "\n";
   if (state.held_out.empty()) return;
@@ -190,21 +192,24 @@ void start(const TrainCommand& command, const nn::ProcessGroup& group, Prepared&
                                .checksum = run.corpus.checksum,
                                .ranks = group.size()},
                       run.corpus);
-  if (group.rank() > 0) return;
-  run.folder.emplace(command.folder);
-  if (has_run(command.folder))
-    std::cout << "note    the earlier run in " << command.folder << " was moved to "
-              << run.folder->set_earlier_run_aside().string() << "\n";
+  if (group.rank() == 0) run.folder.emplace(command.folder);
 }
 
 // A step's batch is that of all ranks.
 void check_same_ranks(const RunState& state, const nn::ProcessGroup& group,
                       const std::string& folder) {
   if (state.ranks != group.size())
-    throw ValueError(
-        "train", "the run in " + folder + " was started with mpirun -n " +
-                     std::to_string(state.ranks) + ", and here is " +
-                     (group.size() == 1 ? "1 process" : std::to_string(group.size()) + " ranks"));
+    throw ValueError("train",
+                     "the run in " + folder + " was started with mpirun -n " +
+                         std::to_string(state.ranks) + ", and here " +
+                         (group.size() == 1 ? "is 1 process"
+                                            : "are " + std::to_string(group.size()) + " ranks"));
+}
+
+void set_earlier_run_aside(const std::string& path, const RunFolder& folder) {
+  if (!has_run(path)) return;
+  std::cout << "note    the earlier run in " << path << " was moved to "
+            << folder.set_earlier_run_aside().string() << "\n";
 }
 
 void resume(const TrainCommand& command, const nn::ProcessGroup& group, Prepared& run) {
@@ -232,7 +237,12 @@ int run_train(const TrainCommand& command) {
     Prepared run;
     together(*group,
              [&] { command.resume ? resume(command, *group, run) : start(command, *group, run); });
+    nn::check_agreement(*group, "train", {"--out " + command.folder});
     run.trainer->join(*group);
+    // Not before it is sure that the new run begins.
+    together(*group, [&] {
+      if (run.folder && !command.resume) set_earlier_run_aside(command.folder, *run.folder);
+    });
     train(*run.trainer, run.corpus, command);
   });
   return done;

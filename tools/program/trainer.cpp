@@ -54,13 +54,18 @@ Trainer::Trainer(RunState state, const Corpus& corpus)
 }
 
 void Trainer::join(nn::ProcessGroup& group) {
-  nn::check_agreement(group, "train",
-                      {"options " + to_json(state_.options).dump(),
-                       "a text with checksum " + std::to_string(state_.checksum),
-                       "step " + std::to_string(state_.step) +
-                           (state_.total ? " of " + std::to_string(*state_.total) : "")});
+  std::vector<std::string> run{"step " + std::to_string(state_.step) +
+                                   (state_.total ? " of " + std::to_string(*state_.total) : ""),
+                               "a text with checksum " + std::to_string(state_.checksum)};
+  const nlohmann::json options = to_json(state_.options);
+  for (const auto& [name, value] : options.items()) run.push_back("--" + name + " " + value.dump());
+  nn::check_agreement(group, "train", run);
   group_ = &group;
   parallel_.emplace(model_, group);
+  if (group.size() == 1) return;
+  const nn::StateDict state = optimizer_.state();
+  nn::broadcast(state, group);
+  optimizer_.load_state(state);
 }
 
 // Until the length of the run is known it is at its beginning: it warms up and stays at the peak.

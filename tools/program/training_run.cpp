@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "checkpoint.h"
+#include "ranks.h"
 
 namespace tapehead::program {
 namespace {
@@ -18,7 +19,9 @@ namespace {
 constexpr std::int64_t milestones = 20;
 constexpr std::int64_t least_interval = 10;
 constexpr std::int64_t windows_at_milestone = 32;
-constexpr double seconds_between_saves = 10;
+// Seconds between saves: so many, or more where saving would take more than a part of the time.
+constexpr double least_seconds_between_saves = 10;
+constexpr double part_for_saves = 0.05;
 
 // The length of a run given in minutes is estimated from the pace of this part of it: long enough
 // that a moment in which the machine was busy does not decide. Not all of the rest goes into steps:
@@ -45,14 +48,16 @@ TrainingRun::TrainingRun(Trainer& trainer, std::filesystem::path folder)
 
 RunEnd TrainingRun::run() {
   const InterruptGuard interrupt;
-  started_ = now_seconds();
+  started_ = last_save_ = now_seconds();
   if (is_new_) first_steps();
-  Progress progress(stdout, state_.ranks == 1);
+  Progress progress(stdout, !is_launched());  // mpirun would show a bar as one long line
   while (!state_.finished() && !ends_early(interrupt)) {
     step();
     estimate_length();
     const bool milestone = is_milestone();
-    if (milestone) at_milestone();
+    if (milestone)
+      state_.held_out.push_back({state_.step, trainer_.held_out_loss(windows_at_milestone)});
+    if (now_seconds() - last_save_ > seconds_between_saves_) save();
     progress.show(status(), milestone);
   }
   save();
@@ -110,16 +115,14 @@ bool TrainingRun::is_milestone() const {
   return state_.step % interval == 0 || state_.finished();
 }
 
-void TrainingRun::at_milestone() {
-  state_.held_out.push_back({state_.step, trainer_.held_out_loss(windows_at_milestone)});
-  if (now_seconds() - last_save_ > seconds_between_saves) save();
-}
-
 void TrainingRun::save() {
   if (!is_writer_) return;
+  const double begin = now_seconds();
   state_.seconds = seconds_before_ + elapsed();
   save_run(folder_, state_, trainer_.model(), trainer_.optimizer());
   last_save_ = now_seconds();
+  seconds_between_saves_ =
+      std::max(least_seconds_between_saves, (last_save_ - begin) / part_for_saves);
 }
 
 // By the clock of the first rank; 0 while it is too early.

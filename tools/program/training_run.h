@@ -17,7 +17,8 @@ class TrainingRun {
   /// Saves into `folder`, which can be written to.
   TrainingRun(Trainer& trainer, std::filesystem::path folder);
 
-  /// Steps, measures the held-out loss and saves now and then, and at the end. Shows how it is
+  /// Steps, measures the held-out loss now and then, and saves every ten seconds, or less often
+  /// where saving takes more than half a second, and at the end. Shows how it is
   /// doing on stdout. After Ctrl-C it finishes the step and saves. The first step of a run is saved
   /// at once, written to graph.json and graph.html, and what its backward pass keeps is printed. Of
   /// several ranks the first one writes.
@@ -27,7 +28,6 @@ class TrainingRun {
   void step();
   void first_steps();
   void write_graph(const Graph& graph) const;
-  void at_milestone();
   bool is_milestone() const;
   std::int64_t estimated_length() const;
   void estimate_length();
@@ -48,6 +48,7 @@ class TrainingRun {
   const double seconds_before_;
   double started_ = 0;
   double last_save_ = 0;
+  double seconds_between_saves_ = 10;
   // The first step of a session is slower than the others; the clock runs from its end.
   std::int64_t timed_from_step_ = 0;
   double timed_from_ = 0;
