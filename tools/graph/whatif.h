@@ -88,9 +88,10 @@ namespace tapehead::graph {
 /// Bound: saved bytes are exact when constants that enter are given as inputs. Where each
 /// checkpoint makes a constant anew that all of them share in the graph, as nn::Gpt does with its
 /// mask, the peak is too high by at most the constant's bytes; checkpoint_matches() says so. Else
-/// it is exact but where it falls into the first run of a region: there it is too high by what dies in the
-/// midst of that run, at most the region's saved bytes. (The second run has the same storages live,
-/// and the gradients besides; so only what is freed between the two can bring the peak there.)
+/// it is exact but where it falls into the first run of a region: there it is too high by what
+/// dies in the midst of that run, at most the region's saved bytes. (The second run has the same
+/// storages live, and the gradients besides; so only what is freed between the two can bring the
+/// peak there.)
 /// Where it falls into the forward step of an operation that may write over the region's result, or
 /// over an operand that dies in its step while the one that it wrote over is held now, it is too
 /// high by at most the bytes of the operation's result.

@@ -35,7 +35,7 @@ function fromDifference(text, other) {
   let same = 0;
   while (same < Math.min(text.length, other.length) && text[same] === other[same]) ++same;
   const start = same > inSight ? text.lastIndexOf(" ", same - 1) + 1 : 0;
-  return h("span", { title: text }, start > 0 && text !== other ? `… ${text.slice(start)}` : text);
+  return h("div", { class: "two-lines", title: text }, start > 0 && text !== other ? `… ${text.slice(start)}` : text);
 }
 
 function entryTable(app) {

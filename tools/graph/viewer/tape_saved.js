@@ -7,7 +7,7 @@ import { append } from "./lists.js";
 
 const gap = 6;
 const inRow = 4;     // the others are counted
-const room = 30;     // at the right, for the lines
+const room = 76;     // at the right, for the lines
 const letter = 6.9;  // pixels of one
 
 // Several pieces of memory as one: who reads any of them, and their bytes.
