@@ -92,10 +92,9 @@ std::string bound_of_mask(const Graph& graph, const AttentionChain& chain,
 
 // What whatif.h says of a constant that others than the region keep, too, as a mask that layers
 // share.
-std::string bound_of_shared(const Labels& labels, const Keepers& keepers,
+std::string bound_of_shared(const Graph& graph, const Keepers& keepers,
                             const std::vector<bool>& is_born, const Region& region,
                             std::set<std::int64_t>& told) {
-  const Graph& graph = labels.graph();
   std::string note;
   for (const Graph::SavedSlot& slot : graph.saved) {
     const Graph::Value& value = value_of(graph, slot);
@@ -163,7 +162,6 @@ std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
                                             const std::vector<std::string>& paths) {
   const std::vector<Region> chosen = regions_to_checkpoint(graph, paths);
   std::vector<WhatIfMatch> found;
-  const Labels labels(graph);
   const Keepers keepers(graph);
   const std::vector<bool> is_born = born_storages(graph);
   std::set<std::pair<std::string, std::int64_t>> told;
@@ -172,7 +170,7 @@ std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
     for (const Region& region : find_regions("whatif", graph, path)) {
       if (!told.emplace(region.path, region.first).second) continue;
       std::string note = note_of_region(graph, chosen, region);
-      if (note.empty()) note = bound_of_shared(labels, keepers, is_born, region, told_storages);
+      if (note.empty()) note = bound_of_shared(graph, keepers, is_born, region, told_storages);
       found.push_back({.name = region.path, .note = std::move(note)});
     }
   return found;
