@@ -1,5 +1,6 @@
 #include <tapehead/nn/strict_json.h>
 
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -85,6 +86,14 @@ void check_no_zero_byte(std::string_view text) {
 }
 
 // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its bracket.
+std::optional<std::int64_t> whole_number(const nlohmann::json& value) {
+  constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<std::uint64_t>() > largest))
+    return {};
+  return value.get<std::int64_t>();
+}
+
 std::string json_fault(const json::exception& error) {
   const std::string_view text = error.what();
   const std::size_t bracket = text.find("] ");

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -23,6 +25,10 @@ nlohmann::json parse_json(std::string_view text, std::size_t deepest = 32);
 
 /// JsonError when the text has a zero byte, which the parser would take for its end.
 void check_no_zero_byte(std::string_view text);
+
+/// The value as a whole number of 64 bits; nothing where it is none, as 2.5, which nlohmann's get()
+/// takes for 2, or 2^63, which it takes for a negative one.
+std::optional<std::int64_t> whole_number(const nlohmann::json& value);
 
 /// What the parser says is wrong with the text: "not JSON: ", or, of a number beyond float64, that.
 std::string json_fault(const nlohmann::json::exception& error);

@@ -178,7 +178,7 @@ TEST_CASE("squares of a size are found, parameters apart") {
       graph::saves_no_square(all, T),
       "saved tensors with two dims of size 5: 3\n"
       "  softmax.y f32 (2, 3, 5, 5), 600 bytes, shared by 2 slots: dx = y * (g - sum(g * y))\n"
-      "  matmul.a f32 (2, 3, 5, 5), 600 bytes, shared by 2 slots: db = scale * a^T g\n"
+      "  matmul#2.a f32 (2, 3, 5, 5), 600 bytes, shared by 2 slots: db = scale * a^T g\n"
       "  masked_fill.mask bool (5, 5), 25 bytes: dx = 0 where mask else g");
 }
 

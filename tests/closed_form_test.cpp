@@ -222,7 +222,7 @@ TEST_CASE("the rows of slots add up to the total, and a shared storage adds to t
     REQUIRE(found != forms.slots.end());
     return *found;
   };
-  CHECK(text_of(row("linear.x").added) == "4*B*T*d");
+  CHECK(text_of(row("linear#1.x").added) == "4*B*T*d");
   CHECK(text_of(row("linear#2.x").bytes) == "4*B*T*d");
   CHECK(text_of(row("linear#2.x").added) == "0");
   CHECK(text_of(row("out_proj linear.weight").bytes) == "4*d^2");

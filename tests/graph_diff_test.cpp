@@ -1,3 +1,4 @@
+#include "support/checks.h"
 #include "support/folder.h"
 #include "support/program.h"
 #include "support/training_steps.h"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,10 +61,10 @@ TEST_CASE("what the fused path changes is removed and added, and the totals are 
     if (node.kind == Diff::Kind::added) added.push_back(node.place);
     if (node.kind == Diff::Kind::removed) removed.push_back(node.place);
   }
-  CHECK(added == std::vector<std::string>{"layers.0.self_attn fused_attention #1",
-                                          "layers.1.self_attn fused_attention #1"});
-  for (const char* gone : {"layers.0.self_attn softmax #1", "layers.1.self_attn masked_fill #1",
-                           "layers.1.self_attn matmul #2"})
+  CHECK(added == std::vector<std::string>{"layers.0.self_attn fused_attention",
+                                          "layers.1.self_attn fused_attention"});
+  for (const char* gone : {"layers.0.self_attn softmax", "layers.1.self_attn masked_fill",
+                           "layers.1.self_attn matmul#2"})
     CHECK(std::count(removed.begin(), removed.end(), gone) == 1);
 }
 
@@ -71,11 +73,22 @@ TEST_CASE("slots of one name say what made the value that they keep") {
       graph::diff(attention_step(), attention_step({.path = nn::AttentionPath::fused}));
   std::vector<std::string> made;
   for (const Diff::Entry& slot : diff.slots)
-    if (slot.place == "attn matmul.b #1" || slot.place == "attn fused_attention.v #1")
+    if (slot.place == "attn matmul#1.b" || slot.place == "attn fused_attention.v")
       made.push_back(slot.made_by);
-  CHECK(made == std::vector<std::string>{"attn linear with in_proj_weight[12:24]",
-                                         "attn linear with in_proj_weight[24:36]"});
+  CHECK(made == std::vector<std::string>{"attn linear#2 with in_proj_weight[12:24]",
+                                         "attn linear#3 with in_proj_weight[24:36]"});
   CHECK(graph::diff_text(diff).find("\n    made by: " + made[0] + "\n") != std::string::npos);
+}
+
+TEST_CASE("slots that keep parameters name them, each with its number") {
+  const Diff diff = graph::diff(gpt_step(), gpt_step({.checkpointed = true}));
+  std::set<std::string> places;
+  for (const Diff::Entry& slot : diff.slots)
+    if (slot.kind == Diff::Kind::added && contains(slot.place, "checkpoint") &&
+        slot.name.starts_with("layers.0."))
+      CHECK(places.insert(slot.place).second);
+  CHECK(places.size() == 12);
+  CHECK(contains(graph::diff_text(diff), "\n    value: layers.0.linear1.weight\n"));
 }
 
 TEST_CASE("an attribute, a shape and a slot's bytes are changes of what stays in its place") {
@@ -84,7 +97,7 @@ TEST_CASE("an attribute, a shape and a slot's bytes are changes of what stays in
   after.nodes[index_of(after, "masked_fill")].attributes[0].value = -1.0;
   const Diff::Entry node = only(graph::diff(before, after).nodes);
   CHECK(node.kind == Diff::Kind::changed);
-  CHECK(node.place == "attn masked_fill #1");
+  CHECK(node.place == "attn masked_fill");
   CHECK(node.before != node.after);
   CHECK(node.after.find("value -1.0") != std::string::npos);
 
@@ -109,8 +122,8 @@ TEST_CASE("a slot that another module keeps now has moved, with its bytes") {
   CHECK(count(diff.nodes, Diff::Kind::added) == 1);
   const Diff::Entry& slot = only(diff.slots);
   CHECK(slot.kind == Diff::Kind::moved);
-  CHECK(slot.place == "attn softmax.y #1");
-  CHECK(slot.to == "other softmax.y #1");
+  CHECK(slot.place == "attn softmax.y");
+  CHECK(slot.to == "other softmax.y");
   CHECK(diff.moved_bytes() == 2 * 3 * 6 * 6 * 4);
 }
 
@@ -121,8 +134,11 @@ TEST_CASE("one operation more shifts nothing but what follows it under the same 
       {.operation = "neg", .module = "attn", .attributes = {}, .inputs = {0}, .output = 0});
   const Diff::Entry node = only(graph::diff(before, after).nodes);
   CHECK(node.kind == Diff::Kind::added);
-  CHECK(node.place == "attn neg #1");
+  CHECK(node.place == "attn neg");
   CHECK(graph::diff(after, before).nodes.front().kind == Diff::Kind::removed);
+  after = before;
+  after.nodes.push_back(before.nodes[index_of(before, "softmax")]);
+  CHECK(only(graph::diff(before, after).nodes).place == "attn softmax#2");
 }
 
 TEST_CASE("tapehead graph diff tells by its exit code whether two files differ") {

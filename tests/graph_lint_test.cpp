@@ -1,3 +1,4 @@
+#include "support/checks.h"
 #include "support/folder.h"
 #include "support/program.h"
 #include "support/training_steps.h"
@@ -9,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -182,6 +184,28 @@ TEST_CASE("lint: mending frees what the finding says") {
   const Finding finding = findings(graph, "masked_fill")[0];
   std::erase_if(graph.saved, [](const Graph::SavedSlot& slot) { return slot.slot == "mask"; });
   CHECK(before - graph.saved_activation_bytes() == finding.freed);
+}
+
+TEST_CASE("lint: what is alike but for the numbers of its modules is told once, with the sum") {
+  const auto finding = [](std::int64_t layers) {
+    StepOptions options;
+    options.layers = layers;
+    Graph graph = gpt_step(options);
+    // gelu's input for no wanted gradient, in each layer.
+    for (Graph::SavedSlot& slot : graph.saved)
+      if (graph.nodes[static_cast<std::size_t>(slot.node)].operation == "gelu")
+        slot.for_inputs.clear();
+    return graph;
+  };
+  const Graph graph = finding(3);
+  const std::vector<Finding> found = graph::lint(graph);
+  CHECK(std::ranges::count(found, "unread", &Finding::rule) == 3);
+  const std::string text = graph::lint_text(graph, found);
+  CHECK(contains(text, "unread x 3"));
+  CHECK(contains(text, "layers.* gelu.x: f32 (2, 6, 48); 2,304 (2.25 KiB) each\n"));
+  CHECK(text.find("Nothing reads it") == text.rfind("Nothing reads it"));
+  CHECK(contains(text, "findings: " + std::to_string(found.size())));
+  CHECK(contains(graph::lint_text(finding(1), graph::lint(finding(1))), "layers.0 gelu.x: "));
 }
 
 TEST_CASE(

@@ -1,17 +1,21 @@
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/program.h"
+#include "support/training_steps.h"
 
 #include <tapehead/core/count.h>
 #include <tapehead/graph/assertion.h>
+#include <tapehead/graph/budget.h>
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/dot.h>
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/lint.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/trace.h>
+#include <tapehead/graph/whatif.h>
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/tapehead.h>
 
@@ -31,6 +35,7 @@
 
 using namespace tapehead;
 using nlohmann::json;
+using tests::attention_step;
 using tests::contains;
 using tests::run_program;
 
@@ -109,11 +114,12 @@ TEST_CASE("queries, keys and values are told apart by the rows of the weight tha
   std::multiset<std::string> makers;
   for (const json& row : report["rows"])
     if (row["operation"] == "matmul") makers.insert(row["made_by"]);
-  const std::string linear = "attn linear with in_proj_weight";
-  CHECK(makers == std::multiset<std::string>{linear + "[0:12]", linear + "[12:24]",
-                                             linear + "[24:36]", "attn softmax"});
+  const std::string weight = " with in_proj_weight";
+  CHECK(makers == std::multiset<std::string>{"attn linear#1" + weight + "[0:12]",
+                                             "attn linear#2" + weight + "[12:24]",
+                                             "attn linear#3" + weight + "[24:36]", "attn softmax"});
   CHECK(contains(graph::saved_text(graph, graph::saved_rows(graph)),
-                 "\n    made by: " + linear + "[12:24]\n"));
+                 "\n    made by: attn linear#2" + weight + "[12:24]\n"));
 }
 
 TEST_CASE("a view of a parameter is found and shown by the parameter's name") {
@@ -326,6 +332,28 @@ TEST_CASE("what is live at the peak adds up by category to the peak") {
     CHECK(contains(sums, "\n" + category + " ") == (bytes > 0));
   CHECK(contains(sums, "\npeak "));
   CHECK(contains(sums, " 100.0 %\n"));
+}
+
+TEST_CASE("names that would turn a terminal round or act on it are shown as their codes") {
+  CHECK(graph::printable("a\u202eb\u2066") == "a\\u202eb\\u2066");
+  CHECK(graph::printable("\x1b[31m\u009b1m\n\xff") == "?[31m?1m??");
+  CHECK(graph::printable("blöcke, 層") == "blöcke, 層");
+  CHECK(graph::fit_label("\u202e", 6) == "\\u202e");
+  Graph graph = attention_step();
+  for (Graph::Node& node : graph.nodes) node.module = "evil\u202e\u009b" + node.module;
+  for (Graph::Value& value : graph.values) value.name = "name\u202e";
+  for (Graph::SavedSlot& slot : graph.saved) slot.reason = "why\u202e";
+  Graph other = graph;
+  other.nodes[0].attributes.push_back({"odd\u202e", "x\u202e"});
+  for (const std::string& text :
+       {graph::summary_text(graph), graph::saved_text(graph, graph::saved_rows(graph)),
+        graph::peak_text(graph, 9), graph::flops_text(graph), graph::timeline_text(graph),
+        graph::diff_text(graph::diff(graph, other)), graph::lint_text(graph, graph::lint(graph)),
+        graph::what_if_text(graph, graph, graph::recompute_matches(graph, {"*"})),
+        graph::saves_at_most(graph, 1).message}) {
+    CHECK_FALSE(contains(text, "\u202e"));
+    CHECK_FALSE(contains(text, "\u009b"));
+  }
 }
 
 TEST_CASE("the list of saved slots says what retained and needed are") {

@@ -1,5 +1,6 @@
 // Graph files against tools/graph/tapehead-graph-1.schema.json, by a validator that is not ours:
 // Debian's python3-jsonschema.
+#include "support/checks.h"
 #include "support/folder.h"
 #include "support/training_steps.h"
 
@@ -85,6 +86,22 @@ TEST_CASE("the schema knows each field: files without one, or with one more, are
   nlohmann::json surplus = whole;
   surplus["surplus"] = 1;
   CHECK_FALSE(is_valid_json(surplus));
+}
+
+TEST_CASE("what is missing is null or left out: -1 is refused by the schema and by the reader") {
+  const Folder folder;
+  const std::filesystem::path file = folder.file("graph.json");
+  const nlohmann::json whole = nlohmann::json::parse(graph::to_json(attention_step()));
+  for (const auto& [table, key] :
+       {std::pair{"values", "producer"}, {"steps", "node"}, {"saved", "packing"}}) {
+    CAPTURE(std::string(key));
+    nlohmann::json changed = whole;
+    changed[table][0][key] = -1;
+    std::ofstream(file) << changed;
+    CHECK_FALSE(is_valid(file));
+    check_throws(ErrorKind::value, {std::string(key) + " is negative"},
+                 [&] { (void)graph::read_json(file); });
+  }
 }
 
 }  // namespace tapehead::tests

@@ -31,7 +31,7 @@ TEST_CASE("tapehead graph whatif prints the change, and writes the graph that wo
   };
   CHECK(run("--checkpoint 'layers.*' --graph " + graph_file) == 0);
   CHECK(nn::read_file("test", out) ==
-        graph::what_if_text(gpt, then, {{.name = "layers.0"}, {.name = "layers.1"}}));
+        graph::what_if_text(gpt, then, graph::checkpoint_matches(gpt, "layers.*")));
   CHECK(graph::read_json(folder.file("graph")) == then);
   CHECK(run("--fuse '*' --json") == 0);
   const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
@@ -43,6 +43,8 @@ TEST_CASE("tapehead graph whatif prints the change, and writes the graph that wo
   CHECK(run("--recompute '*gelu.x' --recompute 'layers.0.norm? *.x'") == 0);
   CHECK(nn::read_file("test", out).find("matched: 4\n") != std::string::npos);
   CHECK(run("--recompute '*gelu.x' --recompute nothing") == 2);
+  CHECK(run("--recompute '*'") == 0);
+  CHECK(contains(nn::read_file("test", out), "\nleft as they are: "));
   CHECK(run("--checkpoint nothing") == 2);
   CHECK(run("--checkpoint layers.0 --checkpoint layers.0.self_attn") == 0);
   CHECK(contains(nn::read_file("test", out),

@@ -3,6 +3,7 @@
 #include "support/training_steps.h"
 
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
 #include <tapehead/tapehead.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -257,8 +259,11 @@ TEST_CASE("a checkpoint stays when a module inside it is to be one, too") {
     CHECK(graph::checkpointed(gpt, paths) == outer);
   const graph::WhatIfMatch inner{.name = "layers.0.self_attn",
                                  .note = "is already inside the checkpoint layers.0"};
-  CHECK(graph::checkpoint_matches(gpt, Paths{"layers.0", "layers.0.self_attn", "layers.0"}) ==
-        std::vector<graph::WhatIfMatch>{{.name = "layers.0"}, inner});
+  const auto matches =
+      graph::checkpoint_matches(gpt, Paths{"layers.0", "layers.0.self_attn", "layers.0"});
+  REQUIRE(matches.size() == 2);
+  CHECK(matches[0].name == "layers.0");
+  CHECK(matches[1] == inner);
   const Graph both = graph::checkpointed(gpt, Paths{"layers.1", "layers.0"});
   check_equal_figures(both, graph::checkpointed(gpt, "layers.*"));
   check_throws(ErrorKind::value, {"no module matches \"nothing\""}, [&] {
@@ -330,24 +335,71 @@ TEST_CASE("a what-if question that the graph cannot answer is refused") {
 TEST_CASE("a what-if question says what it found, and why a slot frees nothing") {
   using Matches = std::vector<graph::WhatIfMatch>;
   const Graph gpt = gpt_step();
-  CHECK(graph::checkpoint_matches(gpt, "layers.*") ==
-        Matches{{.name = "layers.0"}, {.name = "layers.1"}});
+  CHECK(graph::checkpoint_matches(gpt, "layers.1.norm?") ==
+        Matches{{.name = "layers.1.norm1"}, {.name = "layers.1.norm2"}});
   CHECK(graph::fuse_matches(gpt, "layers.1") == Matches{{.name = "layers.1.self_attn"}});
 
   // Both slots keep the weights, so one alone frees nothing.
   const std::string softmax = "layers.0.self_attn softmax.y",
-                    matmul = "layers.0.self_attn matmul.a";
+                    matmul = "layers.0.self_attn matmul#2.a";
   const Matches one = graph::recompute_matches(gpt, {softmax});
   CHECK(one == Matches{{softmax, 0, matmul + " keeps the same storage"}});
   CHECK(graph::recomputed(gpt, {softmax}).saved_bytes() == gpt.saved_bytes());
   const Matches both = graph::recompute_matches(gpt, {matmul, softmax});
-  REQUIRE(both.size() == 3);  // the product that makes the scores has an a too: q
-  CHECK(both[1].name == softmax);
-  CHECK(both[1].note.empty());
-  CHECK(both[2] == graph::WhatIfMatch{matmul, 0, "counted with " + softmax});
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].name == softmax);
+  CHECK(both[0].note.empty());
+  CHECK(both[1] == graph::WhatIfMatch{matmul, 0, "counted with " + softmax});
   CHECK(gpt.saved_bytes() - graph::recomputed(gpt, {softmax, matmul}).saved_bytes() ==
-        *both[0].freed + *both[1].freed);
+        *both[0].freed);
   CHECK(graph::what_if_text(gpt, gpt, one).find("frees nothing: " + matmul) != std::string::npos);
+}
+
+TEST_CASE("of several operations of one name each has its number; without it all are meant") {
+  const Graph gpt = gpt_step();
+  const auto names = [&](const std::string& pattern) {
+    std::vector<std::string> all;
+    for (const graph::WhatIfMatch& match : graph::recompute_matches(gpt, {pattern}))
+      all.push_back(match.name);
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  const Names two{"layers.0.self_attn matmul#1.b", "layers.0.self_attn matmul#2.b"};
+  CHECK(names("layers.0.self_attn matmul.b") == two);
+  CHECK(names(two[0]) == Names{two[0]});
+  CHECK(names(two[1]) == Names{two[1]});
+  CHECK(graph::recomputed(gpt, {two[0]}) != graph::recomputed(gpt, {two[1]}));
+  CHECK(graph::recomputed(gpt, two) == graph::recomputed(gpt, {"layers.0.self_attn matmul.b"}));
+  CHECK(names("layers.1 gelu.x") == Names{"layers.1 gelu.x"});
+  std::set<std::string> labels;
+  for (const auto& row :
+       nlohmann::json::parse(graph::saved_json(gpt, graph::saved_rows(gpt)))["rows"])
+    CHECK(labels.insert(row["label"].get<std::string>()).second);
+}
+
+TEST_CASE("all slots are made again that can be; the others are told, and stay") {
+  const Graph gpt = gpt_step();
+  const auto matches = graph::recompute_matches(gpt, {"*"});
+  const auto stay = std::ranges::count(matches, true, &graph::WhatIfMatch::stays);
+  CHECK(std::ssize(matches) == std::ssize(graph::saved_rows(gpt)));
+  CHECK(stay > 0);
+  for (const graph::WhatIfMatch& match : matches)
+    if (match.stays) CHECK(match.note == "no operation that could run again made it");
+  const Graph then = graph::recomputed(gpt, {"*"});
+  CHECK(std::ssize(then.saved) == std::ssize(gpt.saved) - (std::ssize(matches) - stay));
+  CHECK(contains(graph::what_if_text(gpt, then, matches),
+                 "left as they are: " + std::to_string(stay) + ", as "));
+}
+
+TEST_CASE("a checkpoint states its bound where layers share a mask that each may make anew") {
+  const StepOptions options{.batch = 1, .time = 64};
+  const Graph plain = gpt_step(options);
+  const auto matches = graph::checkpoint_matches(plain, "layers.*.self_attn");
+  REQUIRE(matches.size() == 2);
+  CHECK(contains(matches[0].note, "the mask (64, 64), which operations outside it keep too"));
+  CHECK(contains(matches[0].note, "the peak is lower, by at most 4,096 bytes"));
+  CHECK(matches[1].note.empty());  // the same mask
+  CHECK(graph::checkpoint_matches(attention_step(), "attn")[0].note.empty());
 }
 
 TEST_CASE("an attention that is the unnamed root is fused by (root) and by *") {

@@ -29,6 +29,14 @@ TEST_CASE("a text is read as the JSON library reads it") {
   CHECK(parse_json("1e308") == 1e308);
 }
 
+TEST_CASE("a whole number is one of 64 bits, and nothing else") {
+  const auto read = [](const std::string& text) { return nn::whole_number(parse_json(text)); };
+  CHECK(read("-7") == -7);
+  CHECK(read("9223372036854775807") == 9223372036854775807);
+  for (const char* none : {"2.5", "2.0", "9223372036854775808", "\"2\"", "true", "null", "[2]"})
+    CHECK_FALSE(read(none).has_value());
+}
+
 TEST_CASE("a key that stands twice in one object is refused, with its place") {
   refused(R"({"a": 1, "a": 2})", "at a: the key stands there twice");
   refused(R"({"a": [0, [1, 2], {"b": {"c": 1}, "b": 3}]})",

@@ -264,6 +264,13 @@ TEST_CASE("options come back from their stored form") {
   stored["dropout"] = 1;
   check_throws(ErrorKind::value, {"--dropout 1: it must be at least 0 and below 1"},
                [&] { (void)train_options_from_json(stored, "file"); });
+  for (const char* name :
+       {"layers", "heads", "dim", "context", "batch", "seed", "threads", "steps"}) {
+    stored = to_json(options);
+    stored[name] = 2.5;
+    check_throws(ErrorKind::value, {"file", name, "no whole number"},
+                 [&] { (void)train_options_from_json(stored, "file"); });
+  }
   stored = to_json(options);
   stored["heads"] = 5;
   check_throws(ErrorKind::value, {"--heads 5"},

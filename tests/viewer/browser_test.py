@@ -65,6 +65,27 @@ class ViewerTest(PageTest):
         self.page("gpt", state="query=softmax.y")
         self.assertEqual(self.text("#search-problem"), "")
 
+    def test_an_address_with_unknown_names_is_told(self):
+        self.page("gpt", state="colour=kind&checkpoints=layers.0&selcet=node:1")
+        self.assertIn("left out: checkpoints, selcet.", self.text("#message"))
+        self.assertTrue(self.one("#message").is_displayed())
+        self.click("#message .link")
+        self.until(lambda: not self.one("#message").is_displayed())
+        self.page("gpt", state="colour=kind&range=3-9&checkpoint=layers.0&sizes=B=8")
+        self.assertFalse(self.one("#message").is_displayed())
+
+    def test_the_keys_go_from_the_search_to_the_rows(self):
+        at = "return document.activeElement.closest('#saved .view') !== null"
+        for keys in ([Keys.ARROW_DOWN], [Keys.ENTER], [Keys.TAB, Keys.ENTER]):
+            with self.subTest(len(keys)):
+                self.page("gpt")
+                self.press("/")
+                self.press("softmax")
+                self.press(*keys)
+                self.until(lambda: self.script(at))
+                self.press(Keys.ENTER)
+                self.until(lambda: "select=storage" in self.driver.current_url)
+
     def test_an_address_that_selects_what_the_graph_has_not_is_told(self):
         for key in ("node:99999", "module:nothing", "nothing"):
             with self.subTest(key):
@@ -83,7 +104,7 @@ class ViewerTest(PageTest):
         self.until(lambda: f"storage {storage}" in self.text("#details"))
         details = self.text("#details")
         for row in (row for row in rows if row["storage"] == storage):
-            self.assertIn(f"{row['module']} {row['operation']}.{row['slot']}", details)
+            self.assertIn(row["label"], details)
             self.assertIn(row["reason"], details)
         self.assertIn(f"{softmax['retained']:,}", details)
         self.assertIn(f"select=storage%3A{storage}", self.driver.current_url)
@@ -144,7 +165,7 @@ class ViewerTest(PageTest):
                 if row["slot"] == "y" and row["operation"] == "softmax"]
         self.script("""Object.defineProperty(navigator, "clipboard",
             { value: { writeText: async (text) => { window.copied = text; } } });""")
-        as_csv, as_json = self.all("#saved .line button")
+        as_csv, as_json = self.all("#saved .line button.small")
         as_json.click()
         copied = json.loads(self.until(lambda: self.script("return window.copied")))
         self.assertEqual([(row["bytes"], row["shape"]) for row in copied],
@@ -172,7 +193,7 @@ class ViewerTest(PageTest):
         before = self.column("modules", "name")
         self.assertIn("▸self_attn", before)
         self.click("#modules [data-key='module:layers.0-11.self_attn'] .fold")
-        self.until(lambda: "reshape × 12" in self.column("modules", "name"))
+        self.until(lambda: "reshape#1 × 12" in self.column("modules", "name"))
         self.click("#modules [data-key='module:layers.0-11.self_attn'] .fold")
         self.until(lambda: self.column("modules", "name") == before)
         self.click("#modules [data-key='module:layers.0-11'] .repeats")

@@ -79,6 +79,62 @@ class CompareTest(PageTest):
         self.click("#modules [data-key='module:layers.0-11'] input")
         self.until(lambda: not self.all("#comparison"))
 
+    def test_a_tick_makes_one_of_several_slots_of_a_name_again(self):
+        self.page("gpt")
+        row = next(row for row in self.report("graph", "saved", self.sample("gpt"))["rows"]
+                   if row["label"] == "layers.0.self_attn matmul#1.b")
+        self.script("document.getElementById('search').value = ''")
+        self.press("/")
+        self.press("self_attn matmul#1.b")
+        self.click(f"#saved [data-key='storage:{row['storage']}'] input")
+        self.until(lambda: self.all("#comparison"))
+        answer = self.report("graph", "whatif", self.sample("gpt"), "--recompute", row["label"])
+        self.assertEqual([match["name"] for match in answer["matched"]], [row["label"]])
+        self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
+                                           for key, figure in answer.items() if key != "matched"})
+        self.assertIn(f"--recompute '{row['label']}'", self.text("#change code"))
+
+    def test_what_a_question_took_and_left_is_told(self):
+        self.page("gpt", state="recompute=*")
+        matched = self.report("graph", "whatif", self.sample("gpt"), "--recompute", "*")["matched"]
+        stay = [match["name"] for match in matched if match["stays"]]
+        taken, left = self.texts("#change .note")
+        self.assertEqual(taken, f"Made again: {len(matched) - len(stay)} slots.")
+        self.assertEqual(left, f"Left as they are: {len(stay)}, as {stay[0]}: no operation that "
+                               "could run again made it.")
+
+    def test_a_mask_that_each_checkpoint_may_make_anew_is_a_bound(self):
+        self.page("gpt", state="checkpoint=layers.*.self_attn")
+        matched = self.report("graph", "whatif", self.sample("gpt"), "--checkpoint",
+                              "layers.*.self_attn")["matched"]
+        self.assertIn("at most 576 bytes", matched[0]["note"])
+        self.assertEqual(self.texts("#change .note"),
+                         [f"{matched[0]['name']}: {matched[0]['note']}."])
+
+    def test_flops_that_run_again_are_in_the_figure_s_change(self):
+        self.page("gpt", state="checkpoint=layers.*")
+        answer = self.report("graph", "whatif", self.sample("gpt"), "--checkpoint", "layers.*")
+        then = self.one("[data-figure=flops] .then")
+        self.assertEqual(int(then.get_attribute("data-change")), answer["flops"]["difference"])
+        self.assertGreater(answer["flops"]["difference"], 0)
+        self.assertIn("again in the backward pass", then.text)
+
+    def test_parameters_that_a_checkpoint_keeps_are_named(self):
+        then = self.samples / "checkpointed.json"
+        self.run_program("graph", "whatif", self.sample("gpt"), "--checkpoint", "layers.*",
+                         "--graph", then)
+        self.page("gpt", "--diff", then)
+        name = "layers.0.linear1.weight"
+        entry = next(slot for slot in self.report("graph", "diff", self.sample("gpt"), then,
+                                                  codes=(1,))["slots"]
+                     if slot["place"].startswith("layers.0 checkpoint.p") and slot["name"] == name)
+        ids = self.script("""const { diff } = modules.diff, { readGraph } = modules.graph;
+            const graph = (id) => readGraph(document.getElementById(id).textContent);
+            return diff(graph("graph"), graph("other")).slots.findIndex(({ place, name }) =>
+              place === arguments[0] && name === arguments[1]);""", entry["place"], name)
+        self.script("location.hash = arguments[0]", f"select=change:{ids}")
+        self.until(lambda: name in self.text("#details .facts"))
+
     def test_changes_follow_one_another_as_on_the_command_line(self):
         state = "checkpoint=layers.1&fuse=layers.0&recompute=layers.0%20gelu.x"
         self.page("gpt", state=state)
@@ -110,8 +166,8 @@ class CompareTest(PageTest):
                 self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
                                                    for key, figure in answer.items()
                                                    if key != "matched"})
-                self.assertEqual(self.text("#change .note"),
-                                 "layers.0.self_attn is already inside the checkpoint layers.0.")
+                self.assertIn("layers.0.self_attn is already inside the checkpoint layers.0.",
+                              self.texts("#change .note"))
                 self.assertFalse(self.one("#change .problem").is_displayed())
                 for _, pattern in (part.split("=") for part in state.split("&")):
                     self.assertIn(f"--checkpoint '{pattern}'", self.text("#change code"))
@@ -225,18 +281,18 @@ class CompareTest(PageTest):
 
     def test_a_change_leads_to_what_it_was_and_back(self):
         self.page("gpt", "--diff", self.sample("gpt_fused"))
-        self.until(lambda: "softmax.y #1" in "".join(self.column("change", "place")))
+        self.until(lambda: "softmax.y" in "".join(self.column("change", "place")))
         (key,) = self.script("""
             return [...document.querySelectorAll("#change .row")].filter((row) =>
-              row.textContent.includes("layers.0.self_attn softmax.y #1"))
+              row.textContent.includes("layers.0.self_attn softmax.y"))
               .map((row) => row.dataset.key);""")
         self.click(f"#change .row[data-key='{key}'] [data-key=before]")
-        self.until(lambda: "removed: layers.0.self_attn softmax.y #1" in self.text("#details"))
+        self.until(lambda: "removed: layers.0.self_attn softmax.y" in self.text("#details"))
         self.click("#details p .link")
         self.until(lambda: "Kept by 2 slots" in self.text("#details"))
         self.click("#details .savers .link")
         self.until(lambda: "In the second graph" in self.text("#details"))
-        self.assertIn("removed: layers.0.self_attn softmax #1", self.text("#details"))
+        self.assertIn("removed: layers.0.self_attn softmax", self.text("#details"))
 
     def test_a_file_that_is_dropped_is_compared(self):
         self.page("gpt")

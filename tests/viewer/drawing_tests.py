@@ -58,7 +58,7 @@ class DrawingTest(PageTest):
         words = self.script("""return Object.fromEntries(
             [...document.querySelectorAll("#tape .box.node:not(.mirror)")].map((box) =>
               [...box.querySelectorAll("text")].map((text) => text.textContent)));""")
-        self.assertEqual((words["matmul"], words["softmax"], words["masked_fill"]),
+        self.assertEqual((words["matmul#1"], words["softmax"], words["masked_fill"]),
                          ("product", "reduction", "choice"))
 
     def test_the_most_saved_bytes_have_the_deepest_colour(self):
@@ -84,8 +84,8 @@ class DrawingTest(PageTest):
         self.assertEqual(self.boxes(".added"), ["+ fused_attention"])
         all_boxes = self.boxes()
         at = all_boxes.index("+ fused_attention")
-        self.assertEqual(all_boxes[at - 1:at + 3], ["transpose", "+ fused_attention", "transpose",
-                                                    "matmul"])
+        self.assertEqual(all_boxes[at - 1:at + 3], ["transpose#3", "+ fused_attention",
+                                                    "transpose#4", "matmul#1"])
         self.assertIn("removed", self.one("#tape .box.node:not(.mirror) ~ .removed")
                       .get_attribute("class"))
         self.click("#tape .box.added")
@@ -99,7 +99,7 @@ class DrawingTest(PageTest):
         self.page("gpt", state="tape=layers&tape=layers.0&tape=layers.0.self_attn&"
                                "checkpoint=layers.0.self_attn")
         boxes = self.boxes()
-        self.assertEqual(boxes[boxes.index("+ checkpoint") + 1], "add")
+        self.assertEqual(boxes[boxes.index("+ checkpoint") + 1], "add#1")
 
     # ---- attention ----
 
@@ -129,6 +129,28 @@ class DrawingTest(PageTest):
             "format": "tapehead-attention/1", "tokens": ["a", "b"],
             "maps": [{"module": "layers.0.self_attn", "heads": heads, **more}]}))
         return file
+
+    def test_modules_with_attention_maps_are_listed(self):
+        self.page("gpt", "--attention", self.attention())
+        self.assertEqual(self.text("#attention h2"), "Attention weights: 1 module, 2 heads")
+        self.click("#maps .link")
+        self.until(lambda: len(self.all("#details .maps .heads canvas")) == 2)
+        self.page("gpt")
+        self.assertIn("tapehead maps --text", self.text("#attention"))
+        self.page("empty")
+        self.assertFalse(self.one("#attention").is_displayed())
+
+    def test_names_of_slots_do_not_run_into_what_is_saved(self):
+        self.page("gpt")
+        self.assertIn("logits, target, count", self.script(
+            "return [...document.querySelectorAll('#tape text.slot')].map(e => e.textContent)"))
+        touching = self.script("""
+            const boxes = (selector) => [...document.querySelectorAll(selector)]
+              .map((one) => one.getBoundingClientRect());
+            const pills = boxes("#tape .storage rect");
+            return boxes("#tape text.slot").filter((a) => pills.some((b) => a.left < b.right + 3 &&
+              b.left < a.right && a.top < b.bottom && b.top < a.bottom)).length;""")
+        self.assertEqual(touching, 0)
 
     def test_attention_maps_stand_with_their_module(self):
         self.page("gpt", "--attention", self.attention(), state="select=module:layers.0.self_attn")

@@ -100,8 +100,9 @@ class FiguresTest(PageTest):
                           self.text(f"[data-figure={key}]"))
 
     def test_a_letter_for_a_size_that_no_dim_has_is_told(self):
-        self.page("gpt", "--sizes", "T=24", "B=77777")
-        self.assertEqual(self.text("#sizes-problem"), "no dim is 77,777 (B)")
+        self.page("gpt", state="sizes=T=24+B=77777")
+        self.assertEqual(self.text("#sizes-problem"), "B stands nowhere: no dim is 77,777")
+        self.run_program("graph", "html", self.sample("gpt"), "--sizes", "B=77777", codes=(2,))
 
     def test_letters_stand_for_sizes(self):
         self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
@@ -141,6 +142,25 @@ class FiguresTest(PageTest):
         self.assertTrue(self.text("[data-figure=saved_activation_bytes]")
                         .endswith(" at these sizes"))
 
+    def test_a_size_that_is_two_things_has_no_letter(self):
+        # 4 sequences, and 4 features for each of 3 heads.
+        self.page("encoder", "--sizes", "B=4", "T=32", "h=3")
+        self.assertIn("B is left out: 4 is a part into which a dim is split, as heads are and a "
+                      "dim of what the model reads.", self.text("#letters-note"))
+        self.assertIn("(4, h, T, T)", self.text("#saved"))
+        self.assertNotIn("B", "".join(self.texts(".formula")))
+        self.page("encoder_norm_first", "--sizes", "B=16", "T=16")  # of one input
+        self.assertIn("16 (B, T)", self.text("#letters-note"))
+        self.page("encoder_norm_first", "--sizes", "B=16")
+        self.assertIn("B is left out: 16 is twice a dim of what the model reads",
+                      self.text("#letters-note"))
+
+    def test_figures_in_columns_have_digits_of_one_width(self):
+        self.page("gpt")
+        self.assertEqual(self.script("return [...document.querySelectorAll('td.number, .value')]"
+                                     ".filter((cell) => getComputedStyle(cell).fontVariantNumeric"
+                                     " !== 'tabular-nums').length"), 0)
+
     def test_letters_that_are_none_or_are_given_twice_are_named(self):
         self.page("gpt")
         self.one("#sizes").send_keys("B = 8 Q T=0 h=3 h=4 2x=1", Keys.ENTER)
@@ -154,7 +174,7 @@ class FiguresTest(PageTest):
         self.until(lambda: self.text("#sizes-problem") == "")
 
     def test_no_size_is_written_as_a_multiple_a_quotient_or_a_power_of_letters(self):
-        self.page("gpt", "--sizes", "B=2", "T=144", "q=6")  # 24 = T/q, 12 = B*q
+        self.page("gpt", state="sizes=B=2+T=144+q=6")  # 24 = T/q, 12 = B*q
         self.assertEqual(self.all(".formula"), [])
         self.assertNotIn("share", self.text("#letters-note"))
         self.assertNotRegex("".join(cell.text for cell in self.all("#saved [data-key=shape]")),

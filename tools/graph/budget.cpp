@@ -24,12 +24,13 @@ const Graph::SavedSlot& slot_of(const Graph& graph, const SavedRow& row) {
 }
 
 // "encoder.attention softmax.y f32 (2, 3, 5, 5), 600 bytes: dx = y * (g - sum(g * y))"
-std::string slot_text(const Graph& graph, const SavedRow& row) {
+std::string slot_text(const Labels& labels, const SavedRow& row) {
+  const Graph& graph = labels.graph();
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
-  return slot_label(graph, slot) + " " + describe(value_of(graph, slot_of(graph, row))) + ", " +
-         format_count(row.retained) + " bytes" +
+  return printable(labels.slot(row.index)) + " " + describe(value_of(graph, slot_of(graph, row))) +
+         ", " + format_count(row.retained) + " bytes" +
          (row.sharers > 0 ? ", shared by " + format_count(row.sharers + 1) + " slots" : "") + ": " +
-         slot.reason;
+         printable(slot.reason);
 }
 
 template <class Items, class Text>
@@ -48,9 +49,10 @@ std::string listed(const std::vector<std::string>& lines) {
 // The slots for which `chosen` holds, those that keep the most first.
 template <class Chosen>
 std::vector<std::string> slots_where(const Graph& graph, Chosen chosen) {
+  const Labels labels(graph);
   std::vector<std::string> lines;
   for (const SavedRow& row : saved_rows(graph))
-    if (chosen(row)) lines.push_back(slot_text(graph, row));
+    if (chosen(row)) lines.push_back(slot_text(labels, row));
   return lines;
 }
 

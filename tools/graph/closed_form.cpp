@@ -2,6 +2,7 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/closed_form.h>
 #include <tapehead/graph/keepers.h>
+#include <tapehead/graph/labels.h>
 #include <tapehead/graph/timeline.h>
 
 #include <algorithm>
@@ -99,22 +100,6 @@ struct Samples {
 
 // ---- what is measured on a graph ---------------------------------------------------------------
 
-bool is_number(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-// "layers.0.self_attn" becomes "layers.*.self_attn".
-std::string without_numbers(const std::string& path) {
-  std::string pattern;
-  for (std::size_t begin = 0, end; begin <= path.size(); begin = end + 1) {
-    end = std::min(path.find('.', begin), path.size());
-    const std::string_view part(path.data() + begin, end - begin);
-    if (begin > 0) pattern += '.';
-    pattern += is_number(part) ? "*" : part;
-  }
-  return pattern;
-}
-
 // Turns graphs into quantities, and remembers which rows of slots it met.
 class Meter {
  public:
@@ -132,8 +117,8 @@ class Meter {
 
   const std::vector<SavedForm>& rows() const { return rows_; }
 
-  static std::string bytes_name(const SavedForm& row) { return "bytes of " + to_string(row); }
-  static std::string added_name(const SavedForm& row) { return "added by " + to_string(row); }
+  static std::string bytes_name(const SavedForm& row) { return "bytes of " + key_of(row); }
+  static std::string added_name(const SavedForm& row) { return "added by " + key_of(row); }
 
  private:
   using Key = std::pair<bool, std::int64_t>;  // whether it is a packing, and its id
@@ -144,17 +129,16 @@ class Meter {
   };
 
   void add_slots(const Graph& graph, Quantities& sums) {
-    const std::vector<int> occurrences = occurrences_in(graph);
+    const Labels labels(graph);
     std::unordered_map<std::string, Row> rows;
     std::set<Key> counted;
     for (const Graph::SavedSlot& slot : graph.saved) {
       if (node_of(graph, slot).recomputed) continue;
-      const SavedForm& form = row_of(graph, slot, occurrences[at(slot.node)]);
-      add(graph, slot, rows[to_string(form)], counted);
+      add(graph, slot, rows[key_of(row_of(labels, slot))], counted);
     }
     for (const SavedForm& form : rows_) {
-      sums[bytes_name(form)] = rows[to_string(form)].bytes;
-      sums[added_name(form)] = rows[to_string(form)].added;
+      sums[bytes_name(form)] = rows[key_of(form)].bytes;
+      sums[added_name(form)] = rows[key_of(form)].added;
     }
   }
 
@@ -169,21 +153,25 @@ class Meter {
     if (!exists_anyway(graph, slot) && counted.insert(key).second) row.added += bytes;
   }
 
-  // Of each node, which one it is of the operations of this name in its module.
-  static std::vector<int> occurrences_in(const Graph& graph) {
-    std::unordered_map<std::string, int> counts;
-    std::vector<int> occurrences;
-    for (const Graph::Node& node : graph.nodes)
-      occurrences.push_back(node.recomputed ? 0 : ++counts[node.module + " " + node.operation]);
-    return occurrences;
+  // By which rows of several runs are one, whether or not others have the same name there.
+  static std::string key_of(SavedForm form) {
+    form.is_one_of_several = true;
+    return to_string(form);
   }
 
-  const SavedForm& row_of(const Graph& graph, const Graph::SavedSlot& slot, int occurrence) {
-    const Graph::Node& node = node_of(graph, slot);
-    SavedForm form{
-        without_numbers(node.module), node.operation, occurrence, slot.slot, slot.reason, {}, {}};
-    const auto [known, is_new] = by_name_.try_emplace(to_string(form), rows_.size());
+  const SavedForm& row_of(const Labels& labels, const Graph::SavedSlot& slot) {
+    const Graph::Node& node = node_of(labels.graph(), slot);
+    SavedForm form{.module = without_numbers(node.module),
+                   .operation = node.operation,
+                   .occurrence = labels.occurrence(slot.node),
+                   .is_one_of_several = labels.is_one_of_several(slot.node),
+                   .slot = slot.slot,
+                   .reason = slot.reason,
+                   .bytes = {},
+                   .added = {}};
+    const auto [known, is_new] = by_name_.try_emplace(key_of(form), rows_.size());
     if (is_new) rows_.push_back(std::move(form));
+    else if (form.is_one_of_several) rows_[known->second].is_one_of_several = true;
     return rows_[known->second];
   }
 
@@ -247,8 +235,8 @@ GraphForms closed_forms(const std::function<Graph(DimensionSizes)>& model,
 }
 
 std::string to_string(const SavedForm& form) {
-  const std::string number = form.occurrence > 1 ? "#" + std::to_string(form.occurrence) : "";
-  return (form.module.empty() ? "" : form.module + " ") + form.operation + number + "." + form.slot;
+  return place(numbered(form.operation, form.occurrence, form.is_one_of_several), form.module) +
+         "." + form.slot;
 }
 
 }  // namespace tapehead::graph

@@ -62,7 +62,8 @@ std::map<std::string, std::optional<Polynomial>> closed_forms(
 struct SavedForm {
   std::string module;               ///< folded path
   std::string operation;            ///< its name
-  int occurrence = 1;               ///< which one it is of those with this name in its module
+  std::int64_t occurrence = 1;      ///< which one it is of those with this name in its module
+  bool is_one_of_several = false;   ///< whether there are others, in any of the modules
   std::string slot;                 ///< its name
   std::string reason;               ///< the formula that reads it
   std::optional<Polynomial> bytes;  ///< of the distinct storages and packings that it keeps
@@ -88,7 +89,7 @@ GraphForms closed_forms(const std::function<Graph(DimensionSizes)>& model,
                         std::span<const Dimension> dimensions,
                         const std::function<Quantities(const Graph&)>& others = {});
 
-/// One line: "layers.*.self_attn softmax.y", "layers.*.self_attn matmul#2.a".
+/// One line: "layers.*.self_attn softmax.y", "layers.*.self_attn matmul#2.a" of several.
 std::string to_string(const SavedForm& form);
 
 }  // namespace tapehead::graph

@@ -69,8 +69,8 @@ Diff::Totals totals_of(const Graph& graph) {
 struct Thing {
   std::string place, description;
   std::int64_t bytes = 0;
-  std::string like = {};     // of a slot: what a moved one has in common
-  std::string made_by = {};  // of a slot
+  std::string like = {};                // of a slot: what a moved one has in common
+  std::string name = {}, made_by = {};  // of a slot
 };
 
 // Module, operation, whether recomputed, which one of these; of a slot, its name and which one of
@@ -89,47 +89,44 @@ struct Things {
   }
 };
 
-std::string numbered(std::string label, std::int64_t occurrence, bool recomputed) {
-  label += " #" + std::to_string(occurrence + 1);
+std::string marked(const std::string& label, bool recomputed) {
   return recomputed ? label + " (recomputed)" : label;
 }
 
-// For each node its key.
-std::vector<Key> keys_of(const Graph& graph) {
-  std::map<std::tuple<std::string_view, std::string_view, bool>, std::int64_t> counts;
-  std::vector<Key> keys;
-  for (const Graph::Node& node : graph.nodes)
-    keys.emplace_back(node.module, node.operation, node.recomputed,
-                      counts[{node.module, node.operation, node.recomputed}]++, "", 0);
-  return keys;
+Key key_of(const Labels& labels, std::int64_t id) {
+  const Graph::Node& node = labels.graph().nodes[at(id)];
+  return {node.module, node.operation, node.recomputed, labels.occurrence(id), "", 0};
 }
 
-Things nodes_of(const Graph& graph, const std::vector<Key>& keys) {
+Things nodes_of(const Labels& labels) {
+  const Graph& graph = labels.graph();
   Things things;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Graph::Node& node = graph.nodes[i];
-    things.add(keys[i], {.place = numbered(place(node.operation, node.module), std::get<3>(keys[i]),
-                                           node.recomputed),
-                         .description = describe_node(graph, node)});
+  for (std::int64_t id = 0; id < std::ssize(graph.nodes); ++id) {
+    const Graph::Node& node = graph.nodes[at(id)];
+    things.add(key_of(labels, id), {.place = marked(labels.node(id), node.recomputed),
+                                    .description = describe_node(graph, node)});
   }
   return things;
 }
 
-Things slots_of(const Graph& graph, const std::vector<Key>& keys) {
+Things slots_of(const Labels& labels) {
+  const Graph& graph = labels.graph();
   Things things;
   const Keepers keepers(graph);
   std::map<std::pair<std::int64_t, std::string_view>, std::int64_t> counts;
-  for (const Graph::SavedSlot& slot : graph.saved) {
+  for (std::int64_t index = 0; index < std::ssize(graph.saved); ++index) {
+    const Graph::SavedSlot& slot = graph.saved[at(index)];
     const Graph::Node& node = node_of(graph, slot);
-    Key key = keys[at(slot.node)];
+    Key key = key_of(labels, slot.node);
     std::get<4>(key) = slot.slot;
     std::get<5>(key) = counts[{slot.node, slot.slot}]++;
     const std::string kept = describe(value_of(graph, slot));
-    things.add(key, {.place = numbered(slot_label(graph, slot), std::get<3>(key), node.recomputed),
+    things.add(key, {.place = marked(labels.slot(index), node.recomputed),
                      .description = describe_slot(graph, slot),
                      .bytes = keepers.retained(slot),
                      .like = node.operation + "." + slot.slot + " " + kept,
-                     .made_by = maker_label(graph, slot.value)});
+                     .name = name_label(graph, slot.value),
+                     .made_by = maker_label(labels, slot.value)});
   }
   return things;
 }
@@ -172,6 +169,7 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
     else if (is->description == was.description && is->bytes == was.bytes) continue;
     entries.push_back({.kind = is ? Diff::Kind::changed : Diff::Kind::removed,
                        .place = was.place,
+                       .name = was.name,
                        .made_by = was.made_by,
                        .before = was.description,
                        .after = is ? is->description : "",
@@ -190,6 +188,7 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
     } else {
       entries.push_back({.kind = Diff::Kind::added,
                          .place = is.place,
+                         .name = is.name,
                          .made_by = is.made_by,
                          .after = is.description,
                          .bytes_after = is.bytes});
@@ -208,11 +207,11 @@ std::int64_t Diff::moved_bytes() const {
 }
 
 Diff diff(const Graph& a, const Graph& b) {
-  const std::vector<Key> keys_a = keys_of(a), keys_b = keys_of(b);
+  const Labels labels_a(a), labels_b(b);
   return {.before = totals_of(a),
           .after = totals_of(b),
-          .nodes = compare(nodes_of(a, keys_a), nodes_of(b, keys_b)),
-          .slots = compare(slots_of(a, keys_a), slots_of(b, keys_b))};
+          .nodes = compare(nodes_of(labels_a), nodes_of(labels_b)),
+          .slots = compare(slots_of(labels_a), slots_of(labels_b))};
 }
 
 }  // namespace tapehead::graph

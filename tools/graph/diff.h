@@ -35,11 +35,14 @@ struct Diff {
   /// shape and dtype under the same name.
   struct Entry {
     Kind kind = Kind::changed;  ///< what became of it
-    std::string place = {};     ///< "layers.0 softmax #3", of a slot "layers.0 softmax.y #3"
-    std::string to = {};        ///< of a moved slot: where it is now
-    std::string made_by = {};   ///< of a slot: what made the value (maker.h), before or else after
-    std::string before = {};    ///< shapes, dtypes, attributes; empty when it was not there
-    std::string after = {};     ///< empty when it is not there any more
+    /// "layers.0 softmax#3", of a slot "layers.0 softmax#3.y": as it is told apart from others of
+    /// its name in its graph, with " (recomputed)" behind it where that is so
+    std::string place = {};
+    std::string to = {};       ///< of a moved slot: where it is now
+    std::string name = {};     ///< of a slot: the value's (maker.h), before or else after
+    std::string made_by = {};  ///< of a slot: what made the value (maker.h), before or else after
+    std::string before = {};   ///< shapes, dtypes, attributes; empty when it was not there
+    std::string after = {};    ///< empty when it is not there any more
     std::int64_t bytes_before = 0;  ///< of a slot: retained
     std::int64_t bytes_after = 0;   ///< the same
     bool operator==(const Entry&) const = default;

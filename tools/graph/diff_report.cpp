@@ -44,6 +44,7 @@ std::string entry_text(const Diff::Entry& entry) {
   const bool was = !entry.before.empty(), is = !entry.after.empty();
   std::string text = std::string(1, sign_of(entry.kind)) + " " + fit_label(entry.place, 98) + "\n";
   if (!entry.to.empty()) text += wrapped("to " + entry.to, 4);
+  if (!entry.name.empty()) text += wrapped("value: " + entry.name, 4);
   if (!entry.made_by.empty()) text += wrapped("made by: " + entry.made_by, 4);
   const auto side = [](const std::string& word, const std::string& what, std::int64_t bytes) {
     return wrapped(word + what + (bytes > 0 ? "; keeps " + format_bytes(bytes) : ""), 4);
@@ -77,6 +78,7 @@ json to_json(const std::vector<Diff::Entry>& entries) {
     all.push_back({{"kind", to_string(entry.kind)},
                    {"place", entry.place},
                    {"to", entry.to},
+                   {"name", entry.name},
                    {"made_by", entry.made_by},
                    {"before", entry.before},
                    {"after", entry.after},

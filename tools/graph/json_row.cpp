@@ -55,6 +55,7 @@ std::int64_t JsonRow::integer_or_null(std::string_view key, std::int64_t null_me
   const JsonCell& cell = get(key);
   if (cell.kind == Kind::null) return null_means;
   if (cell.kind != Kind::integer) fail(key, "is not a 64-bit integer");
+  if (cell.integer < 0) fail(key, "is negative; what is missing is null");
   return cell.integer;
 }
 

@@ -53,6 +53,7 @@ class JsonRow {
 
   bool has(std::string_view key) const { return find(key) != nullptr; }
   std::int64_t integer(std::string_view key);
+  /// Not negative, where it is no null.
   std::int64_t integer_or_null(std::string_view key, std::int64_t null_means);
   const std::vector<std::int64_t>& integers(std::string_view key);
   Dims dims(std::string_view key);

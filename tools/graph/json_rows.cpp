@@ -42,7 +42,8 @@ void read_row(JsonRow& row, Graph::SavedSlot& slot) {
   slot.reason = row.text("reason");
   slot.for_inputs = row.integers("for_inputs");
   slot.value = row.integer("value");
-  if (row.has("packing")) slot.packing = row.integer("packing");
+  if (row.has("packing") && (slot.packing = row.integer("packing")) < 0)
+    row.fail("packing", "is negative; without one the key is left out");
 }
 
 void read_row(JsonRow& row, Graph::Storage& storage) {

@@ -1,5 +1,4 @@
 #include <tapehead/graph/at.h>
-#include <tapehead/graph/labels.h>
 #include <tapehead/graph/maker.h>
 
 #include <algorithm>
@@ -55,12 +54,12 @@ std::string parameter_of(const Graph& graph, const Graph::Node& node) {
 
 }  // namespace
 
-std::string maker_label(const Graph& graph, std::int64_t value) {
+std::string maker_label(const Labels& labels, std::int64_t value) {
+  const Graph& graph = labels.graph();
   const std::int64_t made_by = graph.values[at(behind_views(graph, value))].producer;
   if (made_by < 0) return {};
-  const Graph::Node& node = graph.nodes[at(made_by)];
-  const std::string parameter = parameter_of(graph, node);
-  return place(node.operation, node.module) + (parameter.empty() ? "" : " with " + parameter);
+  const std::string parameter = parameter_of(graph, graph.nodes[at(made_by)]);
+  return labels.node(made_by) + (parameter.empty() ? "" : " with " + parameter);
 }
 
 std::string name_label(const Graph& graph, std::int64_t value) {

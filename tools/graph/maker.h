@@ -3,16 +3,17 @@
 #pragma once
 
 #include <tapehead/core/graph.h>
+#include <tapehead/graph/labels.h>
 
 #include <cstdint>
 #include <string>
 
 namespace tapehead::graph {
 
-/// "layers.0.self_attn linear with in_proj_weight[0:64]": the operation that made the value, past
+/// "layers.0.self_attn linear#1 with in_proj_weight[0:64]": the operation that made the value, past
 /// views and copies of it, and the first parameter that it reads, or the part of its rows. Empty
 /// when no operation made the value.
-std::string maker_label(const Graph& graph, std::int64_t value);
+std::string maker_label(const Labels& labels, std::int64_t value);
 
 /// The value's name; of a view of a value that has one that name, with the rows that it shows:
 /// "layers.0.self_attn.in_proj_weight[0:64]". Empty when there is none.

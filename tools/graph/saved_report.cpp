@@ -92,18 +92,16 @@ void sort_rows(const Graph& graph, std::vector<SavedRow>& rows, SavedOrder order
   });
 }
 
-std::vector<std::string> labels_of_sharers(const Graph& graph, const SavedRow& row) {
-  std::vector<std::string> labels;
-  for (const std::int64_t other : row.shared_with)
-    labels.push_back(slot_label(graph, graph.saved[at(other)]));
-  return labels;
+std::vector<std::string> labels_of_sharers(const Labels& labels, const SavedRow& row) {
+  std::vector<std::string> all;
+  for (const std::int64_t other : row.shared_with) all.push_back(labels.slot(other));
+  return all;
 }
 
-std::vector<std::string> labels_of_viewers(const Graph& graph, const SavedRow& row) {
-  std::vector<std::string> labels;
-  for (const std::int64_t node : row.viewed_by)
-    labels.push_back(place(graph.nodes[at(node)].operation, graph.nodes[at(node)].module));
-  return labels;
+std::vector<std::string> labels_of_viewers(const Labels& labels, const SavedRow& row) {
+  std::vector<std::string> all;
+  for (const std::int64_t node : row.viewed_by) all.push_back(labels.node(node));
+  return all;
 }
 
 std::string listed(const std::vector<std::string>& labels, std::int64_t count) {
@@ -113,38 +111,42 @@ std::string listed(const std::vector<std::string>& labels, std::int64_t count) {
   return list + (more > 0 ? " and " + format_count(more) + " more" : "");
 }
 
-std::string row_text(const Graph& graph, const SavedRow& row) {
+std::string row_text(const Labels& labels, const SavedRow& row) {
+  const Graph& graph = labels.graph();
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
   const Graph::Value& value = value_of(graph, slot);
-  std::string text = left(44, fit_label(slot_label(graph, slot), 44)) + " " +
+  std::string text = left(44, fit_label(labels.slot(row.index), 44)) + " " +
                      left(24, fit_label(describe(value), 24)) +
                      right(31, format_bytes(row.retained)) + "\n";
   if (const std::string name = name_label(graph, slot.value); !name.empty())
     text += wrapped("value: " + name, 4);
-  if (const std::string maker = maker_label(graph, slot.value); !maker.empty())
+  if (const std::string maker = maker_label(labels, slot.value); !maker.empty())
     text += wrapped("made by: " + maker, 4);
   if (slot.packing >= 0) text += wrapped("packed as " + graph.packings[at(slot.packing)].how, 4);
   text += wrapped("needed: " + format_bytes(row.needed) +
                       "; freed if this slot alone were dropped: " + format_bytes(row.freed),
                   4);
   if (row.sharers > 0)
-    text += wrapped("shared with: " + listed(labels_of_sharers(graph, row), row.sharers), 4);
+    text += wrapped("shared with: " + listed(labels_of_sharers(labels, row), row.sharers), 4);
   if (row.viewers > 0)
     text += wrapped(
-        "in the same storage: results of " + listed(labels_of_viewers(graph, row), row.viewers), 4);
+        "in the same storage: results of " + listed(labels_of_viewers(labels, row), row.viewers),
+        4);
   if (row.death >= 0) text += wrapped("dies in: " + place_of_step(graph, row.death), 4);
   return text + wrapped("reason: " + slot.reason, 4);
 }
 
-json row_json(const Graph& graph, const SavedRow& row) {
+json row_json(const Labels& labels, const SavedRow& row) {
+  const Graph& graph = labels.graph();
   const Graph::SavedSlot& slot = graph.saved[at(row.index)];
   const Graph::Value& value = value_of(graph, slot);
   const Graph::Node& node = node_of(graph, slot);
   json all = {{"operation", node.operation},
               {"module", node.module},
               {"slot", slot.slot},
+              {"label", labels.slot(row.index)},
               {"name", name_label(graph, slot.value)},
-              {"made_by", maker_label(graph, slot.value)},
+              {"made_by", maker_label(labels, slot.value)},
               {"shape", std::vector<std::int64_t>(value.shape.begin(), value.shape.end())},
               {"dtype", to_string(value.dtype)},
               {"category", to_string(graph.storages[at(value.storage)].category)},
@@ -153,9 +155,9 @@ json row_json(const Graph& graph, const SavedRow& row) {
               {"retained", row.retained},
               {"freed", row.freed},
               {"sharers", row.sharers},
-              {"shared_with", labels_of_sharers(graph, row)},
+              {"shared_with", labels_of_sharers(labels, row)},
               {"viewers", row.viewers},
-              {"viewed_by", labels_of_viewers(graph, row)},
+              {"viewed_by", labels_of_viewers(labels, row)},
               {"death", row.death},
               {"reason", slot.reason}};
   if (slot.packing >= 0) all["packed"] = graph.packings[at(slot.packing)].how;
@@ -198,7 +200,8 @@ std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selec
 std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows) {
   std::string text = left(45, "saved by") + left(24, "what") + right(31, "retained") + "\n" +
                      std::string(page_columns, '-') + "\n";
-  for (const SavedRow& row : rows) text += row_text(graph, row);
+  const Labels labels(graph);
+  for (const SavedRow& row : rows) text += row_text(labels, row);
   return text + std::string(page_columns, '-') + "\n" + format_count(std::ssize(rows)) +
          " slots, which keep " + format_bytes(listed_bytes(graph, rows)) +
          ";\nthe whole graph saves " + format_bytes(graph.saved_bytes()) +
@@ -214,7 +217,8 @@ std::string saved_json(const Graph& graph, const std::vector<SavedRow>& rows) {
               {"listed_bytes", listed_bytes(graph, rows)},
               {"saved_bytes", graph.saved_bytes()},
               {"saved_activation_bytes", graph.saved_activation_bytes()}};
-  for (const SavedRow& row : rows) all["rows"].push_back(row_json(graph, row));
+  const Labels labels(graph);
+  for (const SavedRow& row : rows) all["rows"].push_back(row_json(labels, row));
   return json_report(all);
 }
 

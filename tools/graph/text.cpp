@@ -28,12 +28,34 @@ std::size_t sequence_length(std::string_view text) {
   return length;
 }
 
+// A mark that turns the direction of the text behind it, and how it is shown.
+struct Turning {
+  std::string_view mark, code;
+};
+constexpr std::array turnings = {
+    Turning{"\u061c", "\\u061c"}, Turning{"\u200e", "\\u200e"}, Turning{"\u200f", "\\u200f"},
+    Turning{"\u202a", "\\u202a"}, Turning{"\u202b", "\\u202b"}, Turning{"\u202c", "\\u202c"},
+    Turning{"\u202d", "\\u202d"}, Turning{"\u202e", "\\u202e"}, Turning{"\u2066", "\\u2066"},
+    Turning{"\u2067", "\\u2067"}, Turning{"\u2068", "\\u2068"}, Turning{"\u2069", "\\u2069"}};
+
+// Of ASCII, and those from U+0080 to U+009F, which some terminals obey as well.
+bool is_control(std::string_view point) {
+  const auto lead = static_cast<unsigned char>(point[0]);
+  return lead < ' ' || lead == 0x7f ||
+         (lead == 0xc2 && static_cast<unsigned char>(point[1]) < 0xa0);
+}
+
+// The characters that a terminal is given for the text.
 std::vector<std::string_view> code_points(std::string_view text) {
   std::vector<std::string_view> points;
   while (!text.empty()) {
     const std::size_t length = sequence_length(text);
-    const bool control = static_cast<unsigned char>(text[0]) < ' ' || text[0] == 0x7f;
-    points.push_back(length == 0 || control ? std::string_view("?") : text.substr(0, length));
+    const std::string_view point = text.substr(0, length);
+    const auto turning = std::ranges::find(turnings, point, &Turning::mark);
+    if (turning != turnings.end())
+      for (std::size_t i = 0; i < turning->code.size(); ++i)
+        points.push_back(turning->code.substr(i, 1));
+    else points.push_back(length == 0 || is_control(point) ? std::string_view("?") : point);
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return points;
@@ -151,6 +173,12 @@ std::string format_bytes(std::int64_t bytes) {
   std::size_t unit = 0;
   for (; scaled >= 1023.995 && unit + 1 < units.size(); ++unit) scaled /= 1024;
   return format_count(bytes) + " (" + fixed(scaled, 2) + " " + units[unit] + ")";
+}
+
+std::string printable(std::string_view text) {
+  std::string all;
+  for (const std::string_view point : code_points(text)) all += point;
+  return all;
 }
 
 std::string fit_label(std::string_view text, std::size_t columns) {

@@ -41,8 +41,11 @@ std::string format_count(std::int64_t count);
 std::string format_bytes(std::int64_t bytes);
 /// "12.5 %" of a total; "-" of nothing.
 std::string format_share(std::int64_t part, std::int64_t total);
-/// `text` made fit for one table cell: control characters and bytes that are not ASCII or whole
-/// UTF-8 become "?", and what is longer than `columns` code points loses its middle to "...".
+/// `text` made fit for a terminal, which names in it could else turn round or set upside down:
+/// control characters and bytes that are not ASCII or whole UTF-8 become "?", and marks that turn
+/// the direction of what follows their code, "\\u202e".
+std::string printable(std::string_view text);
+/// The same for one table cell: what is longer than `columns` characters loses its middle to "...".
 std::string fit_label(std::string_view text, std::size_t columns);
 
 }  // namespace tapehead::graph

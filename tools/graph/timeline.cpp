@@ -93,8 +93,11 @@ Timeline timeline(const Graph& graph) {
 
 std::vector<std::string> reasons(const Graph& graph) {
   std::vector<std::string> why(graph.storages.size()), made(graph.storages.size());
-  for (const Graph::SavedSlot& slot : graph.saved) {
-    append(why[at(value_of(graph, slot).storage)], slot_label(graph, slot) + ": " + slot.reason);
+  const Labels labels(graph);
+  for (std::size_t i = 0; i < graph.saved.size(); ++i) {
+    const Graph::SavedSlot& slot = graph.saved[i];
+    append(why[at(value_of(graph, slot).storage)],
+           labels.slot(static_cast<std::int64_t>(i)) + ": " + slot.reason);
   }
   for (const Graph::Value& value : graph.values)
     if (!value.name.empty() && value.offset == 0) made[at(value.storage)] = value.name;

@@ -85,10 +85,13 @@ namespace tapehead::graph {
 ///    only the first that applies is done. If H is not empty in the end and none was, a copy of g
 ///    is born and dies at the region's end.
 ///
-/// Bound: saved bytes are exact when constants that enter are given as inputs. The peak is exact
-/// but where it falls into the first run of a region: there it is too high by what dies in the
-/// midst of that run, at most the region's saved bytes. (The second run has the same storages live,
-/// and the gradients besides; so only what is freed between the two can bring the peak there.)
+/// Bound: saved bytes are exact when constants that enter are given as inputs. Where each
+/// checkpoint makes a constant anew that all of them share in the graph, as nn::Gpt does with its
+/// mask, the peak is too high by at most the constant's bytes; checkpoint_matches() says so. Else
+/// it is exact but where it falls into the first run of a region: there it is too high by what
+/// dies in the midst of that run, at most the region's saved bytes. (The second run has the same
+/// storages live, and the gradients besides; so only what is freed between the two can bring the
+/// peak there.)
 /// Where it falls into the forward step of an operation that may write over the region's result, or
 /// over an operand that dies in its step while the one that it wrote over is held now, it is too
 /// high by at most the bytes of the operation's result.
@@ -139,8 +142,9 @@ inline Graph checkpointed(const Graph& graph, std::string_view path) {
 Graph fused(const Graph& graph, std::string_view path);
 
 /// Saved slots "MODULE OPERATION.SLOT" that match one of the patterns, made again where they are
-/// read: the slot keeps nothing, and its rule runs the operation that made the value once more, and
-/// those before it, back to values that are kept at that time.
+/// read. Of several operations of one name in a module, "MODULE OPERATION#2.SLOT" is the second;
+/// without a number all of them are meant. The slot keeps nothing, and its rule runs the operation
+/// that made the value once more, and those before it, back to values that are kept at that time.
 ///
 /// Script: a storage that only such slots keep dies after its last reader in the forward pass. In
 /// the backward step of each of these slots, copies are born of it and of what had to be made again
@@ -149,21 +153,24 @@ Graph fused(const Graph& graph, std::string_view path);
 /// Bound: exact for the operations as they are; an operation that would run in place of an operand
 /// needs less.
 ///
-/// ValueError: a pattern matches nothing, or the value is no result of an operation.
+/// A slot whose value is no result of an operation stays. ValueError: a pattern matches nothing, or
+/// only such slots.
 Graph recomputed(const Graph& graph, const std::vector<std::string>& slots);
 
 /// What a pattern of one of these questions found.
 struct WhatIfMatch {
-  std::string name;  ///< a module's path, empty for the root, or "layers.0 gelu.x"
+  std::string name;  ///< a module's path, empty for the root, or "layers.0 gelu.x" (labels.h)
   std::optional<std::int64_t> freed = {};  ///< bytes, of a slot
   std::string note = {};  ///< why a slot frees nothing or a module stays, or a bound; else empty
+  bool stays = false;     ///< a slot that matches and is not made again
   bool operator==(const WhatIfMatch&) const = default;
 };
 
 /// @{
 /// The modules that checkpointed() changes, the attentions that fused() does, and the slots that
-/// recomputed() makes again. Of a mask that the fused kernel keeps, and that may hold a causal
-/// triangle, the note tells how much too high saved bytes and the peak are at the most. Errors as
+/// recomputed() makes again, then those that match and stay. Of a mask that the fused kernel keeps,
+/// and that may hold a causal triangle, the note tells how much too high saved bytes and the peak
+/// are at the most; of a constant that checkpoints share, how much the peak is. Errors as
 /// of these functions where nothing matches.
 std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
                                             const std::vector<std::string>& paths);

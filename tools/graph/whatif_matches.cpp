@@ -21,40 +21,52 @@ namespace {
 
 // ---- slots -------------------------------------------------------------------------------------
 
-// Empty for slots that are never made again.
-std::vector<std::string> labels_of(const Graph& graph) {
-  std::vector<std::string> labels;
-  for (const Graph::SavedSlot& slot : graph.saved) {
-    const bool is_left_out = node_of(graph, slot).recomputed || slot.packing >= 0;
-    labels.push_back(is_left_out ? "" : slot_label(graph, slot));
-  }
-  return labels;
+// A slot that can be asked for, by the names under which it is found.
+struct Named {
+  std::int64_t slot;
+  std::string label, without_numbers;
+};
+
+std::vector<Named> names_of(const Labels& labels) {
+  const Graph& graph = labels.graph();
+  std::vector<Named> names;
+  for (std::int64_t i = 0; i < std::ssize(graph.saved); ++i)
+    if (!node_of(graph, graph.saved[at(i)]).recomputed && graph.saved[at(i)].packing < 0)
+      names.push_back({i, labels.slot(i), labels.slot_without_numbers(i)});
+  return names;
 }
 
-bool choose(const Graph& graph, const std::vector<std::string>& labels, const std::string& pattern,
-            std::vector<bool>& chosen) {
+void choose(const Graph& graph, const std::vector<Named>& names, const std::string& pattern,
+            ChosenSlots& slots) {
   bool any = false;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i].empty() || !matches_whole(pattern, labels[i])) continue;
-    if (value_of(graph, graph.saved[i]).producer < 0)
-      throw ValueError("whatif", labels[i] + " is no result of an operation that could run again");
-    any = chosen[i] = true;
+  const std::string* staying = nullptr;
+  for (const auto& [slot, label, without_numbers] : names) {
+    if (!matches_whole(pattern, label) && !matches_whole(pattern, without_numbers)) continue;
+    const bool is_result = value_of(graph, graph.saved[at(slot)]).producer >= 0;
+    (is_result ? slots.chosen : slots.stays)[at(slot)] = true;
+    any = any || is_result;
+    if (!is_result && !staying) staying = &label;
   }
-  return any;
+  if (any) return;
+  if (staying)
+    throw ValueError("whatif", *staying + " is no result of an operation that could run again");
+  std::set<std::string_view> labels;
+  for (const Named& name : names) labels.insert(name.label);
+  throw ValueError("whatif",
+                   "no saved slot matches \"" + pattern + "\"" + near_names(pattern, labels));
 }
 
-WhatIfMatch match_of(const Graph& graph, const Keepers& keepers, const std::vector<bool>& chosen,
+WhatIfMatch match_of(const Labels& labels, const Keepers& keepers, const std::vector<bool>& chosen,
                      std::int64_t index) {
+  const Graph& graph = labels.graph();
   const Graph::SavedSlot& slot = graph.saved[at(index)];
   const Keepers::Slots& all = keepers.of(slot);
-  WhatIfMatch match{.name = slot_label(graph, slot), .freed = 0};
+  WhatIfMatch match{.name = labels.slot(index), .freed = 0};
   const auto other = std::find_if(all.begin(), all.end(), [&](auto id) { return !chosen[at(id)]; });
   if (exists_anyway(graph, slot))
     match.note = "it shows a parameter or an input, which lives without the slot";
-  else if (other != all.end())
-    match.note = slot_label(graph, graph.saved[at(*other)]) + " keeps the same storage";
-  else if (all.front() != index)
-    match.note = "counted with " + slot_label(graph, graph.saved[at(all.front())]);
+  else if (other != all.end()) match.note = labels.slot(*other) + " keeps the same storage";
+  else if (all.front() != index) match.note = "counted with " + labels.slot(all.front());
   else match.freed = keepers.retained(slot);
   return match;
 }
@@ -78,6 +90,36 @@ std::string bound_of_mask(const Graph& graph, const AttentionChain& chain,
   return {};
 }
 
+// What whatif.h says of a constant that others than the region keep, too, as a mask that layers
+// share.
+std::string bound_of_shared(const Graph& graph, const Keepers& keepers,
+                            const std::vector<bool>& is_born, const Region& region,
+                            std::set<std::int64_t>& told) {
+  std::string note;
+  for (const Graph::SavedSlot& slot : graph.saved) {
+    const Graph::Value& value = value_of(graph, slot);
+    if (!region.contains(slot.node) || slot.packing >= 0 || value.producer >= 0 || value.leaf ||
+        !is_born[at(value.storage)])
+      continue;
+    const bool is_shared = std::ranges::any_of(
+        keepers.of_storage(value.storage),
+        [&](std::int64_t other) { return !region.contains(graph.saved[at(other)].node); });
+    if (!is_shared || !told.insert(value.storage).second) continue;
+    note += (note.empty() ? "" : "; ") + ("the " + slot.slot) + " " + to_string(value.shape) +
+            ", which operations outside it keep too, is taken to be held to the end: if each makes "
+            "its own, the peak is lower, by at most " +
+            format_count(graph.storages[at(value.storage)].bytes) + " bytes";
+  }
+  return note;
+}
+
+std::vector<bool> born_storages(const Graph& graph) {
+  std::vector<bool> is_born(graph.storages.size(), false);
+  for (const Graph::Event& event : graph.events)
+    if (event.birth) is_born[at(event.storage)] = true;
+  return is_born;
+}
+
 // ---- regions -----------------------------------------------------------------------------------
 
 // Why a region becomes no checkpoint; empty when it does.
@@ -92,23 +134,27 @@ std::string note_of_region(const Graph& graph, const std::vector<Region>& chosen
 
 }  // namespace
 
-std::vector<bool> choose_slots(const Graph& graph, const std::vector<std::string>& patterns) {
-  const std::vector<std::string> labels = labels_of(graph);
-  std::vector<bool> chosen(graph.saved.size(), false);
-  for (const std::string& pattern : patterns)
-    if (!choose(graph, labels, pattern, chosen))
-      throw ValueError("whatif", "no saved slot matches \"" + pattern + "\"" +
-                                     near_names(pattern, {labels.begin(), labels.end()}));
-  return chosen;
+ChosenSlots choose_slots(const Graph& graph, const std::vector<std::string>& patterns) {
+  const std::vector<Named> names = names_of(Labels(graph));
+  const std::vector<bool> none(graph.saved.size(), false);
+  ChosenSlots slots{none, none};
+  for (const std::string& pattern : patterns) choose(graph, names, pattern, slots);
+  return slots;
 }
 
 std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
                                            const std::vector<std::string>& slots) {
-  const std::vector<bool> chosen = choose_slots(graph, slots);
+  const auto [chosen, stays] = choose_slots(graph, slots);
   const Keepers keepers(graph);
+  const Labels labels(graph);
   std::vector<WhatIfMatch> found;
-  for (std::size_t i = 0; i < chosen.size(); ++i)
-    if (chosen[i]) found.push_back(match_of(graph, keepers, chosen, static_cast<std::int64_t>(i)));
+  for (std::int64_t i = 0; i < std::ssize(graph.saved); ++i)
+    if (chosen[at(i)]) found.push_back(match_of(labels, keepers, chosen, i));
+  for (std::int64_t i = 0; i < std::ssize(graph.saved); ++i)
+    if (stays[at(i)])
+      found.push_back({.name = labels.slot(i),
+                       .note = "no operation that could run again made it",
+                       .stays = true});
   return found;
 }
 
@@ -116,11 +162,17 @@ std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
                                             const std::vector<std::string>& paths) {
   const std::vector<Region> chosen = regions_to_checkpoint(graph, paths);
   std::vector<WhatIfMatch> found;
+  const Keepers keepers(graph);
+  const std::vector<bool> is_born = born_storages(graph);
   std::set<std::pair<std::string, std::int64_t>> told;
+  std::set<std::int64_t> told_storages;
   for (const std::string& path : paths)
-    for (const Region& region : find_regions("whatif", graph, path))
-      if (told.emplace(region.path, region.first).second)
-        found.push_back({.name = region.path, .note = note_of_region(graph, chosen, region)});
+    for (const Region& region : find_regions("whatif", graph, path)) {
+      if (!told.emplace(region.path, region.first).second) continue;
+      std::string note = note_of_region(graph, chosen, region);
+      if (note.empty()) note = bound_of_shared(graph, keepers, is_born, region, told_storages);
+      found.push_back({.name = region.path, .note = std::move(note)});
+    }
   return found;
 }
 

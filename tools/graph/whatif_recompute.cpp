@@ -109,7 +109,7 @@ class Recomputation {
 
 Graph recomputed(const Graph& graph, const std::vector<std::string>& slots) {
   Graph result = graph;
-  Recomputation(graph, choose_slots(graph, slots), result).apply();
+  Recomputation(graph, choose_slots(graph, slots).chosen, result).apply();
   validate(result, "whatif");
   mark_donatable(result);
   return result;

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_listed = 20;
+constexpr std::int64_t most_listed = 20;
 
 struct Compared {
   const char *label, *key;
@@ -54,20 +54,27 @@ std::string fused_note(const Graph& before, const Graph& after) {
       2);
 }
 
+std::string match_line(const WhatIfMatch& match) {
+  std::string line(match.name.empty() ? root_name : match.name);
+  if (match.freed)
+    line +=
+        *match.freed > 0 ? ": frees " + format_count(*match.freed) + " bytes" : ": frees nothing";
+  return wrapped(line + (match.note.empty() ? "" : ": " + match.note), 2);
+}
+
 std::string matches_text(const std::vector<WhatIfMatch>& matches) {
   if (matches.empty()) return {};
-  std::string text = "\nmatched: " + format_count(std::ssize(matches)) + "\n";
-  for (std::size_t i = 0; i < std::min(most_listed, matches.size()); ++i) {
-    const WhatIfMatch& match = matches[i];
-    std::string line(match.name.empty() ? root_name : match.name);
-    if (match.freed)
-      line +=
-          *match.freed > 0 ? ": frees " + format_count(*match.freed) + " bytes" : ": frees nothing";
-    text += wrapped(line + (match.note.empty() ? "" : ": " + match.note), 2);
-  }
-  if (matches.size() > most_listed)
-    text += "  and " + format_count(std::ssize(matches) - static_cast<std::int64_t>(most_listed)) +
-            " more\n";
+  const auto first_that_stays = std::ranges::find_if(matches, &WhatIfMatch::stays);
+  const std::int64_t changed = first_that_stays - matches.begin(),
+                     stay = matches.end() - first_that_stays;
+  std::string text = "\nmatched: " + format_count(changed) + "\n";
+  for (std::int64_t i = 0; i < std::min(most_listed, changed); ++i)
+    text += match_line(matches[static_cast<std::size_t>(i)]);
+  if (changed > most_listed) text += "  and " + format_count(changed - most_listed) + " more\n";
+  if (stay > 0)
+    text += wrapped("left as they are: " + format_count(stay) + ", as " + first_that_stays->name +
+                        ": " + first_that_stays->note,
+                    0);
   return text;
 }
 
@@ -92,7 +99,8 @@ std::string what_if_json(const Graph& before, const Graph& after,
   for (const WhatIfMatch& match : matches)
     report["matched"].push_back({{"name", match.name},
                                  {"freed_bytes", match.freed ? json(*match.freed) : json()},
-                                 {"note", match.note}});
+                                 {"note", match.note},
+                                 {"stays", match.stays}});
   for (const Compared& figure : figures(before, after))
     report[figure.key] = {{"now", figure.before},
                           {"then", figure.after},

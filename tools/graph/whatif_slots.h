@@ -8,9 +8,15 @@
 
 namespace tapehead::graph {
 
-/// By slot of graph.saved, whether its label (slot_label) matches one of the patterns as a whole.
-/// Recomputed nodes and packed slots are left out. ValueError: a pattern matches nothing, or the
-/// value is no result of an operation.
-std::vector<bool> choose_slots(const Graph& graph, const std::vector<std::string>& patterns);
+/// By slot of graph.saved.
+struct ChosenSlots {
+  std::vector<bool> chosen;  ///< whether it is to be made again
+  std::vector<bool> stays;   ///< whether a pattern matches it, but no operation made the value
+};
+
+/// The slots whose label (labels.h), with or without its numbers, matches one of the patterns as a
+/// whole. Recomputed nodes and packed slots are left out. ValueError: a pattern matches nothing, or
+/// only slots whose value is no result of an operation.
+ChosenSlots choose_slots(const Graph& graph, const std::vector<std::string>& patterns);
 
 }  // namespace tapehead::graph

@@ -87,14 +87,17 @@ json read_description(const nn::Safetensors& file, const fs::path& path, const c
 
 RunState read_state(const json& description, const fs::path& path) {
   RunState state;
+  const auto whole = [&](const char* name) {
+    return stored_whole_number(description, name, path.string());
+  };
   try {
     state.options = train_options_from_json(description.at("options"), path.string());
     description.at("characters").get_to(state.characters);
     description.at("checksum").get_to(state.checksum);
-    state.ranks = description.value("ranks", state.ranks);  // earlier files have none
-    description.at("step").get_to(state.step);
+    if (description.contains("ranks")) state.ranks = whole("ranks");  // earlier files have none
+    state.step = whole("step");
     description.at("seconds").get_to(state.seconds);
-    if (!description.at("total").is_null()) state.total = description["total"].get<std::int64_t>();
+    if (!description.at("total").is_null()) state.total = whole("total");
   } catch (const json::exception& error) {
     damaged(path, error.what());
   }

@@ -1,6 +1,7 @@
 #include "command_line.h"
 
 #include <tapehead/core/error.h>
+#include <tapehead/graph/text.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -144,9 +145,10 @@ void add_bench(CLI::App& app, int& exit_code) {
   sub.add_flag("--json", command->as_json, "A JSON object a line");
 }
 
+// Names in files stand in messages: nothing of them may act on the terminal.
 int complain(std::string message, int exit_code) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  std::cerr << "tapehead: " << message << std::endl;
+  std::cerr << "tapehead: " << graph::printable(message) << std::endl;
   return exit_code;
 }
 

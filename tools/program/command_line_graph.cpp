@@ -156,8 +156,8 @@ void add_whatif(CLI::App& app, int& exit_code) {
                  "Modules to run by nn::checkpoint; may be given several times")
       ->allow_extra_args(false);
   sub.add_option("--recompute", command->recompute,
-                 "Saved slots (\"MODULE OPERATION.SLOT\") to make again where they are read; may "
-                 "be given several times")
+                 "Saved slots (\"MODULE OPERATION.SLOT\", of several such operations the second is "
+                 "OPERATION#2) to make again where they are read; may be given several times")
       ->allow_extra_args(false);
   sub.add_option("--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
   sub.add_option("--graph", command->graph, "File for the graph that would be");

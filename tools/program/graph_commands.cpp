@@ -8,6 +8,7 @@
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/lint.h>
 #include <tapehead/graph/reports.h>
+#include <tapehead/graph/text.h>
 #include <tapehead/graph/trace.h>
 #include <tapehead/graph/whatif.h>
 #include <tapehead/nn/atomic_file.h>
@@ -192,8 +193,8 @@ int run_graph_html(const GraphCommand& command) {
     if (!options.sizes.insert(size).second)
       throw ValueError("graph html", "the size " + size.first + " is given twice");
     if (size.second > 1 && !has_dim(all, size.second) && !(other && has_dim(*other, size.second)))
-      std::cerr << "tapehead: graph html: no dim is " << size.second << ", so " << size.first
-                << " stands nowhere\n";
+      throw ValueError("graph html", "no dim of the graph is " + graph::format_count(size.second) +
+                                         ", so " + size.first + " would stand nowhere");
   }
   if (!command.attention.empty())
     options.attention = nn::read_file("graph html", command.attention);

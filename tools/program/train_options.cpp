@@ -1,6 +1,7 @@
 #include "train_options.h"
 
 #include <tapehead/core/error.h>
+#include <tapehead/nn/strict_json.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,10 @@ void require_positive(const char* option, T value) {
           std::string(option) + " " + text_of(value) + ": it must be positive and finite");
 }
 
+[[noreturn]] void complain_of(const char* name, const std::string& source) {
+  throw ValueError("train", source + ": the stored \"" + name + "\" is missing or no whole number");
+}
+
 }  // namespace
 
 json to_json(const TrainOptions& o) {
@@ -44,22 +49,31 @@ json to_json(const TrainOptions& o) {
       {"dropout", o.dropout}};
 }
 
+std::int64_t stored_whole_number(const json& stored, const char* name, const std::string& source) {
+  const auto entry = stored.find(name);
+  const auto number = entry == stored.end() ? std::nullopt : nn::whole_number(*entry);
+  if (!number) complain_of(name, source);
+  return *number;
+}
+
 TrainOptions train_options_from_json(const json& stored, const std::string& source) {
   TrainOptions o;
+  const auto whole = [&](const char* name) { return stored_whole_number(stored, name, source); };
   try {
     stored.at("text").get_to(o.text);
-    stored.at("layers").get_to(o.layers);
-    stored.at("heads").get_to(o.heads);
-    stored.at("dim").get_to(o.dim);
-    stored.at("context").get_to(o.context);
-    stored.at("batch").get_to(o.batch);
+    o.layers = whole("layers");
+    o.heads = whole("heads");
+    o.dim = whole("dim");
+    o.context = whole("context");
+    o.batch = whole("batch");
     stored.at("lr").get_to(o.lr);
-    stored.at("seed").get_to(o.seed);
+    if (!stored.at("seed").is_number_unsigned()) complain_of("seed", source);
+    stored["seed"].get_to(o.seed);
     stored.at("minutes").get_to(o.minutes);
-    stored.at("threads").get_to(o.threads);
+    o.threads = whole("threads");
     stored.at("dtype").get_to(o.dtype);
     o.dropout = stored.value("dropout", o.dropout);  // earlier files have none
-    if (!stored.at("steps").is_null()) o.steps = stored["steps"].get<std::int64_t>();
+    if (!stored.at("steps").is_null()) o.steps = whole("steps");
   } catch (const json::exception& error) {
     throw ValueError("train", source + ": the stored options cannot be read: " + error.what());
   }

@@ -31,8 +31,13 @@ struct TrainOptions {
 
 /// The options by name, as they are stored.
 nlohmann::json to_json(const TrainOptions& options);
-/// ValueError when an option is missing or of another type; `source` stands in the text.
+/// ValueError when an option is missing or of another type, as 2.5 layers; `source` stands in the
+/// text.
 TrainOptions train_options_from_json(const nlohmann::json& stored, const std::string& source);
+
+/// The whole number under this name. ValueError that names `source` when it is missing or none.
+std::int64_t stored_whole_number(const nlohmann::json& stored, const char* name,
+                                 const std::string& source);
 
 /// The names of all options.
 std::vector<std::string> train_option_names();

@@ -1,4 +1,6 @@
 // Who keeps the most, and what would bring it down.
+import { place } from "./format.js";
+import { slotLabelInModule } from "./graph.js";
 import { chainsIn } from "./whatif_fuse.js";
 import { changed, figures } from "./whatif.js";
 
@@ -8,10 +10,8 @@ const isNumber = (name) => /^[0-9]+$/.test(name);
 export const starred = (path) =>
   path.split(".").map((name) => (isNumber(name) ? "*" : name)).join(".");
 
-function starredLabel(graph, slot) {
-  const { module, operation } = graph.nodes[slot.node];
-  return `${module ? `${starred(module)} ` : ""}${operation}.${slot.slot}`;
-}
+const starredLabel = (graph, slot) =>
+  place(slotLabelInModule(graph, slot), starred(graph.nodes[slot.node].module));
 
 /**
  * What keeps the activations, the most first: slots that differ in the numbers of their modules

@@ -55,8 +55,8 @@ function extraFlops(now, then, kind) {
 function changeRow(app, { change, now, then }) {
   const changeOf = (key) => h("td", { class: "right number" },
     then[key] === undefined ? "unknown" : `${formatCount(then[key])} `,
-    then[key] !== undefined && h("span", { class: then[key] < now[key] ? "less"
-      : then[key] > now[key] ? "more" : "" },
+    then[key] !== undefined && h("span", { class: `change-share ${then[key] < now[key] ? "less"
+      : then[key] > now[key] ? "more" : ""}` },
     then[key] === now[key] ? "same" : signedShare(then[key] / now[key] - 1)));
   return h("tr", {},
     h("td", { class: "label" }, changeText(change)),

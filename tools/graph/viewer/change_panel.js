@@ -3,7 +3,7 @@ import { changeText, fusedNote } from "./advice.js";
 import { h, link, panel } from "./dom.js";
 import { diff } from "./diff.js";
 import { formatBytes, formatChange, formatCount } from "./format.js";
-import { Table } from "./table.js";
+import { Table, lines } from "./table.js";
 import { commands, figures } from "./whatif.js";
 
 const rows = [
@@ -35,7 +35,7 @@ function fromDifference(text, other) {
   let same = 0;
   while (same < Math.min(text.length, other.length) && text[same] === other[same]) ++same;
   const start = same > inSight ? text.lastIndexOf(" ", same - 1) + 1 : 0;
-  return h("span", { title: text }, start > 0 && text !== other ? `… ${text.slice(start)}` : text);
+  return h("div", { class: "two-lines", title: text }, start > 0 && text !== other ? `… ${text.slice(start)}` : text);
 }
 
 function entryTable(app) {
@@ -43,7 +43,7 @@ function entryTable(app) {
     { key: "kind", title: "change", width: "90px", cell: (row) =>
       h("span", { class: `kind ${row.kind}` }, `${signs[row.kind]} ${row.kind}`) },
     { key: "place", title: "where", width: "minmax(180px, 3fr)", cell: (row) =>
-      (row.to ? `${row.place} → ${row.to}` : row.place) },
+      lines(row.to ? `${row.place} → ${row.to}` : row.place, row.name || (row.madeBy && `made by ${row.madeBy}`)) },
     { key: "before", title: "before", width: "minmax(120px, 2fr)",
       cell: (row) => fromDifference(row.before, row.after) },
     { key: "after", title: "after", width: "minmax(120px, 2fr)",
@@ -52,7 +52,7 @@ function entryTable(app) {
       (row.slot ? formatChange(row.bytesAfter - row.bytesBefore) : "") },
   ];
   return new Table({ label: "What changed", columns, key: (row) => `change:${row.id}`,
-    tallest: 10, open: (row) => app.select(`change:${row.id}`), empty: "nothing differs" });
+    height: 44, tallest: 8, open: (row) => app.select(`change:${row.id}`), empty: "nothing differs" });
 }
 
 // Operations and slots that differ, in one list with ids.
@@ -160,6 +160,7 @@ export function changeDetails(app, entry) {
   const line = (name, text) => [h("dt", {}, name), h("dd", {}, text || "-")];
   return [h("h3", {}, `${signs[entry.kind]} ${entry.kind}: ${entry.place}`),
     h("dl", { class: "facts" }, entry.to ? line("moved to", entry.to) : [],
+      entry.name ? line("value", entry.name) : [],
       entry.madeBy ? line("made by", entry.madeBy) : [],
       line("before", entry.before), line("after", entry.after),
       entry.slot ? line("bytes kept before", formatBytes(entry.bytesBefore)) : [],

@@ -4,8 +4,8 @@ import { bar } from "./advice_panel.js";
 import { changeDetails } from "./change_panel.js";
 import { swatch } from "./colours.js";
 import { h, link } from "./dom.js";
-import { categories, describeAttribute } from "./graph.js";
-import { describe, formatBytes, formatCount, formatShare, place, plural, shapeText, words }
+import { categories, describeAttribute, nodeLabel } from "./graph.js";
+import { describe, formatBytes, formatCount, formatShare, plural, shapeText, words }
   from "./format.js";
 import { heatMaps } from "./heat_maps.js";
 import { keysHelp } from "./keyboard.js";
@@ -101,8 +101,7 @@ class Details {
   // ---- links ----
 
   nodeLink(id) {
-    const { operation, module } = this.graph.nodes[id];
-    return link(place(operation, module), () => this.app.select(`node:${id}`));
+    return link(nodeLabel(this.graph, id), () => this.app.select(`node:${id}`));
   }
   storageLink(id, text) {
     return link(text ?? `storage ${id}`, () => this.app.select(`storage:${id}`));
@@ -203,7 +202,7 @@ class Details {
     const readers = graph.nodes.flatMap((other, i) =>
       (other.inputs.includes(node.output) && !other.recomputed ? [i] : []));
     const slots = graph.saved.filter((slot) => slot.node === id);
-    return [h("h3", {}, place(node.operation, node.module)),
+    return [h("h3", {}, nodeLabel(graph, id)),
       facts(node.module && fact("module", link(node.module, () =>
         this.app.select(`module:${node.module}`))),
       node.attributes.length > 0 &&

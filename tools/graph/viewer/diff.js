@@ -1,9 +1,9 @@
 // What changed between two graphs, aligned by module path, operation and occurrence. The twin of
 // diff.cpp.
-import { describeAttribute, slotLabel } from "./graph.js";
-import { describe, formatCount, place } from "./format.js";
+import { describeAttribute, nodeLabel, occurrenceOf, slotLabel } from "./graph.js";
+import { describe, formatCount } from "./format.js";
 import { append } from "./lists.js";
-import { makerLabel } from "./maker.js";
+import { makerLabel, nameLabel } from "./maker.js";
 
 const keyOf = (...parts) => JSON.stringify(parts);
 
@@ -24,40 +24,33 @@ function describeSlot(graph, slot) {
   return `${describe(graph.values[slot.value])}${packed}, for ${inputs}: ${slot.reason}`;
 }
 
-// For each node which one it is of those with its module and operation.
-function occurrences(graph) {
-  const counts = new Map();
-  return graph.nodes.map(({ module, operation, recomputed }) => {
-    const key = keyOf(module, operation, recomputed);
-    counts.set(key, (counts.get(key) ?? 0) + 1);
-    return { key, number: counts.get(key) };
-  });
-}
+// For each node a key that it shares with the node of another graph that it is compared with.
+const keysOf = (graph) => graph.nodes.map(({ module, operation, recomputed }, id) =>
+  keyOf(module, operation, recomputed, occurrenceOf(graph, id)));
 
-const numbered = (label, number, recomputed) =>
-  `${label} #${number}${recomputed ? " (recomputed)" : ""}`;
+const marked = (label, { recomputed }) => (recomputed ? `${label} (recomputed)` : label);
 
 // The things of one graph by their keys, in the graph's order.
-function nodesOf(graph, which) {
-  return new Map(graph.nodes.map((node, i) => [keyOf(which[i].key, which[i].number), {
-    place: numbered(place(node.operation, node.module), which[i].number, node.recomputed),
-    description: describeNode(graph, node), bytes: 0, like: null, madeBy: "", id: i }]));
+function nodesOf(graph, keys) {
+  return new Map(graph.nodes.map((node, i) => [keys[i], {
+    place: marked(nodeLabel(graph, i), node), description: describeNode(graph, node), bytes: 0,
+    like: null, name: "", madeBy: "", id: i }]));
 }
 
-function slotsOf(graph, which) {
+function slotsOf(graph, keys) {
   const counts = new Map();
   return new Map(graph.saved.map((slot, i) => {
-    const node = graph.nodes[slot.node], { key, number } = which[slot.node];
+    const node = graph.nodes[slot.node];
     const inNode = keyOf(slot.node, slot.slot);
     counts.set(inNode, (counts.get(inNode) ?? 0) + 1);
     const value = graph.values[slot.value];
-    return [keyOf(key, number, slot.slot, counts.get(inNode)), {
-      place: numbered(slotLabel(graph, slot), number, node.recomputed),
+    return [keyOf(keys[slot.node], slot.slot, counts.get(inNode)), {
+      place: marked(slotLabel(graph, slot), node),
       description: describeSlot(graph, slot),
       bytes: slot.packing >= 0 ? graph.packings[slot.packing].bytes
         : graph.storages[value.storage].bytes,
       like: `${node.operation}.${slot.slot} ${describe(value)}`,
-      madeBy: makerLabel(graph, slot.value), id: i }];
+      name: nameLabel(graph, slot.value), madeBy: makerLabel(graph, slot.value), id: i }];
   }));
 }
 
@@ -77,7 +70,8 @@ function compare(a, b) {
     const is = b.get(key);
     if (is && is.description === was.description && is.bytes === was.bytes) continue;
     const entry = { kind: is ? "changed" : "removed", place: was.place, to: "",
-      madeBy: was.madeBy, before: was.description, after: is?.description ?? "", bytesBefore: was.bytes,
+      name: was.name, madeBy: was.madeBy, before: was.description,
+      after: is?.description ?? "", bytesBefore: was.bytes,
       bytesAfter: is?.bytes ?? 0, idBefore: was.id, idAfter: is?.id ?? -1 };
     entries.push(entry);
     if (!is) gone.add(was, entry);
@@ -87,7 +81,8 @@ function compare(a, b) {
     const moved = gone.take(is);
     const after = { after: is.description, bytesAfter: is.bytes, idAfter: is.id };
     if (moved) Object.assign(moved, after, { kind: "moved", to: is.place });
-    else entries.push({ kind: "added", place: is.place, to: "", madeBy: is.madeBy, before: "",
+    else entries.push({ kind: "added", place: is.place, to: "", name: is.name,
+      madeBy: is.madeBy, before: "",
       bytesBefore: 0, idBefore: -1, ...after });
   }
   return entries;
@@ -95,16 +90,17 @@ function compare(a, b) {
 
 /** For each node of B the node of A that it is compared with, or -1. */
 export function alike(a, b) {
-  const ids = new Map(occurrences(a).map(({ key, number }, id) => [keyOf(key, number), id]));
-  return occurrences(b).map(({ key, number }) => ids.get(keyOf(key, number)) ?? -1);
+  const ids = new Map(keysOf(a).map((key, id) => [key, id]));
+  return keysOf(b).map((key) => ids.get(key) ?? -1);
 }
 
 /**
- * Entries {kind, place, to, madeBy, before, after, bytesBefore, bytesAfter} of operations and of
- * slots, in the order of A, then what was added; idBefore and idAfter are rows of the graphs, or -1.
+ * Entries {kind, place, to, name, madeBy, before, after, bytesBefore, bytesAfter} of operations and
+ * of slots, in the order of A, then what was added; idBefore and idAfter are rows of the graphs, or
+ * -1.
  */
 export function diff(a, b) {
-  const inA = occurrences(a), inB = occurrences(b);
+  const inA = keysOf(a), inB = keysOf(b);
   return { nodes: compare(nodesOf(a, inA), nodesOf(b, inB)),
     slots: compare(slotsOf(a, inA), slotsOf(b, inB)) };
 }

@@ -21,18 +21,27 @@ function isUnknown({ line, summary }, key) {
     (line === null && summary[key] === 0 && seenByLedger.includes(key));
 }
 
+// What a change does to a figure of the summary. What runs again in the backward pass is no part of
+// the figure, and is of the change.
+function changeOf({ model, other, otherName }, key, unit) {
+  const now = model.summary[key], then = other.summary[key];
+  const again = key === "flops" ? other.allFlops - then : 0;
+  const change = key === "flops" ? other.allFlops - model.allFlops : then - now;
+  const both = again > 0 ? ` and ${formatCount(again)} again in the backward pass` : "";
+  return h("dd", { class: "then", "data-then": then, "data-change": change },
+    `${otherName}: ${formatCount(then)}`, unit ? ` (${formatUnits(then)})` : both, ", ",
+    h("strong", { class: change < 0 ? "less" : change > 0 ? "more" : "" }, formatChange(change)));
+}
+
 function figure(app, name, key, { unit = true, large = false, notes = [] } = {}) {
-  const now = app.model.summary[key], then = app.other?.summary[key];
+  const now = app.model.summary[key];
   if (isUnknown(app.model, key))
     return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
       h("dt", {}, name),
       h("dd", { class: "value" }, "unknown"), h("dd", {}, "no ledger watched; take ",
         h("code", {}, "ledger.graph()")));
   const hasThen = app.other && !isUnknown(app.other, key);
-  const change = hasThen && h("dd", { class: "then", "data-then": then },
-    `${app.otherName}: ${formatCount(then)}`, unit ? ` (${formatUnits(then)}), ` : ", ",
-    h("strong", { class: then < now ? "less" : then > now ? "more" : "" },
-      formatChange(then - now)));
+  const change = hasThen && changeOf(app, key, unit);
   return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
     h("dt", {}, name),
     h("dd", { class: "value", "data-value": now }, formatCount(now),
@@ -169,12 +178,14 @@ function inShort(app) {
 }
 
 // How the formulas are to be read; "" without letters.
-function lettersText(letters) {
-  if (letters.length === 0) return "";
+function lettersText({ letters, ambiguous }) {
+  if (letters.length + ambiguous.length === 0) return "";
   const shared = sharedSizes(letters);
   return "Formulas: a letter stands wherever a dim has its size; other dims stay numbers, and " +
     `such a formula holds at these sizes alone.${shared.length > 0
-      ? ` Sizes that two letters share stay numbers: ${shared.join(", ")}.` : ""}`;
+      ? ` Sizes that two letters share stay numbers: ${shared.join(", ")}.` : ""}` +
+    ambiguous.map(({ name, size, why }) =>
+      ` ${name} is left out: ${formatCount(size)} is ${why}.`).join("");
 }
 
 export function figuresPanel(app) {
@@ -203,6 +214,6 @@ export function figuresPanel(app) {
     showBest();
     marks.replaceChildren(...badges(app));
     marks.hidden = marks.childElementCount === 0;
-    letters.textContent = lettersText(app.letters);
+    letters.textContent = lettersText(app);
   } };
 }

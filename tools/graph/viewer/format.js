@@ -65,7 +65,7 @@ export const clip = (text, characters) =>
  * loses its middle to "...".
  */
 export function fitLabel(text, characters) {
-  const all = [...text.replace(/[\u0000-\u001f\u007f]/g, "?")];
+  const all = [...text.replace(/[\u0000-\u001f\u007f-\u009f]/g, "?")];
   if (all.length <= characters) return all.join("");
   const head = Math.ceil((characters - 3) / 2), tail = characters - 3 - head;
   return `${all.slice(0, head).join("")}...${all.slice(-tail).join("")}`;

@@ -69,10 +69,61 @@ export function readGraph(text) {
   return graph;
 }
 
-/** "layers.0 softmax.y". */
-export function slotLabel(graph, slot) {
-  const node = graph.nodes[slot.node];
-  return `${place(node.operation, node.module)}.${slot.slot}`;
+// ---- names -------------------------------------------------------------------------------------
+// By them no two operations and no two slots are mistaken for one another. The twin of labels.cpp;
+// labels.h tells what has a number.
+
+const keyOf = (...parts) => JSON.stringify(parts);
+
+// For each key which one it is of its equals, from 1, and whether there are several.
+function numbersOf(keys) {
+  const counts = new Map();
+  const numbers = keys.map((key) => {
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+    return counts.get(key);
+  });
+  return keys.map((key, i) => ({ occurrence: numbers[i], isOneOfSeveral: counts.get(key) > 1 }));
+}
+
+const numbersOfGraph = new WeakMap();
+
+// The rows of a graph whose names were asked for do not change any more.
+function numbersIn(graph) {
+  if (!numbersOfGraph.has(graph)) numbersOfGraph.set(graph, {
+    nodes: numbersOf(graph.nodes.map(({ module, operation, recomputed }) =>
+      keyOf(module, operation, recomputed))),
+    slots: new Map(numbersOf(graph.saved.map(({ node, slot }) => keyOf(node, slot)))
+      .map((number, i) => [graph.saved[i], number])) });
+  return numbersOfGraph.get(graph);
+}
+
+const numbered = (name, { occurrence, isOneOfSeveral }) =>
+  (isOneOfSeveral ? `${name}#${occurrence}` : name);
+
+/** Which one a node is of those with its operation in its module, from 1. */
+export const occurrenceOf = (graph, id) => numbersIn(graph).nodes[id].occurrence;
+
+/** "matmul#2": the operation, with its number where it is one of several. */
+export const operationLabel = (graph, id) =>
+  numbered(graph.nodes[id].operation, numbersIn(graph).nodes[id]);
+
+/** "layers.0.self_attn matmul#2". */
+export const nodeLabel = (graph, id) => place(operationLabel(graph, id), graph.nodes[id].module);
+
+const slotName = (graph, slot) => numbered(slot.slot, numbersIn(graph).slots.get(slot));
+
+/** "matmul#2.b". */
+export const slotLabelInModule = (graph, slot) =>
+  `${operationLabel(graph, slot.node)}.${slotName(graph, slot)}`;
+
+/** "layers.0.self_attn matmul#2.b". */
+export const slotLabel = (graph, slot) =>
+  place(slotLabelInModule(graph, slot), graph.nodes[slot.node].module);
+
+/** "layers.0.self_attn matmul.b": what slots that differ in their numbers alone have in common. */
+export function slotLabelWithoutNumbers(graph, slot) {
+  const { operation, module } = graph.nodes[slot.node];
+  return `${place(operation, module)}.${slot.slot}`;
 }
 
 /**

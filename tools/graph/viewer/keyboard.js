@@ -3,6 +3,7 @@ import { h } from "./dom.js";
 
 const keys = [
   ["/", "search"],
+  ["↓ Enter", "in the search: to the rows that it found"],
   ["↑ ↓", "rows of a table"],
   ["← →", "steps of the timeline"],
   ["Enter", "open"],

@@ -1,6 +1,7 @@
 // Reads the data of the page and puts the panels together.
 import { changeText } from "./advice.js";
 import { advicePanel } from "./advice_panel.js";
+import { attentionPanel } from "./attention_panel.js";
 import { changePanel } from "./change_panel.js";
 import { detailsPanel } from "./details_panel.js";
 import { h, link } from "./dom.js";
@@ -13,7 +14,8 @@ import { folded } from "./module_tree.js";
 import { modulesPanel } from "./modules_panel.js";
 import { savedPanel } from "./saved_panel.js";
 import { parseSizes, unusedSizes } from "./sizes.js";
-import { State } from "./state.js";
+import { ambiguousLetters } from "./size_roles.js";
+import { State, unknownNames } from "./state.js";
 import { tapePanel } from "./tape_panel.js";
 import { timelinePanel } from "./timeline_panel.js";
 import { answered } from "./whatif.js";
@@ -39,14 +41,19 @@ class App {
     this.shown = new Map();
     this.unread = new Set(this.about.findings.filter(({ rule }) => rule === "unread")
       .map(({ slot }) => this.keyOfSlot(slot)));
+    this.address = unknownNames(location.hash);
     this.state = new State({ sizes: sizesText(this.about.sizes) }, () => this.update());
+    addEventListener("hashchange", () => {
+      this.address = unknownNames(location.hash);
+      this.showStrip();
+    });
     this.compare();
   }
 
   start() {
     const body = document.getElementById("page");
     this.panels = [figuresPanel, timelinePanel, advicePanel, changePanel, modulesPanel, savedPanel,
-      tapePanel, detailsPanel].map((make) => make(this));
+      tapePanel, attentionPanel, detailsPanel].map((make) => make(this));
     const [...elements] = this.panels.map(({ element }) => element);
     const details = elements.pop();
     body.replaceChildren(this.header(), h("main", {}, elements), details);
@@ -73,7 +80,7 @@ class App {
     document.title = `${title || "Tape"} - tape viewer`;
     this.strip = h("p", { id: "strip", role: "status" });
     this.letterBox = h("input", { id: "sizes", type: "text", spellcheck: "false",
-      placeholder: "B=8 T=128",
+      placeholder: "none; type B=8 T=128",
       on: { change: () => this.state.set({ sizes: this.letterBox.value }) } });
     this.letterMessage = h("span", { id: "sizes-problem", class: "problem", role: "alert" });
     this.message = h("p", { id: "message", class: "problem", role: "alert" });
@@ -82,7 +89,7 @@ class App {
     return h("header", {}, h("h1", {}, title || "Tape"),
       h("nav", { "aria-label": "Panels" }, jump("timeline", "live memory"),
         jump("advice", "who, why, what to do"), jump("change", "what if"),
-        jump("modules", "modules"), jump("saved", "saved tensors"), jump("tape", "tape")),
+        jump("modules", "modules"), jump("saved", "saved tensors"), jump("tape", "tape"), jump("attention", "attention")),
       h("span", { class: "space" }),
       h("label", { class: "sizes" }, "letters for sizes ", this.letterBox),
       this.letterMessage, this.strip, this.message);
@@ -90,8 +97,11 @@ class App {
 
   // What is compared, or why it cannot be, in sight wherever the page stands.
   showStrip() {
-    this.message.replaceChildren(`${this.problem} `, link("dismiss", () => this.dismiss()));
-    this.message.hidden = this.problem === "";
+    const unknown = this.address.length === 0 ? "" : "The address asks for what the page does not " +
+      `know, and that is left out: ${this.address.map(straight).join(", ")}.`;
+    const problems = [this.problem, unknown].filter(Boolean).join(" ");
+    this.message.replaceChildren(`${problems} `, link("dismiss", () => this.dismiss()));
+    this.message.hidden = problems === "";
     const { changes } = this.state.value, { model, other } = this;
     this.strip.hidden = other === null;
     if (other === null) return;
@@ -145,6 +155,7 @@ class App {
 
   dismiss() {
     this.problem = "";
+    this.address = [];
     this.update();
   }
 
@@ -195,10 +206,12 @@ class App {
     if (sizes !== this.sizesText) {
       this.sizesText = sizes;
       const { letters, problem } = parseSizes(sizes);
-      this.letters = letters;
+      const graphs = [this.model, this.second].filter(Boolean).map(({ graph }) => graph);
+      this.ambiguous = ambiguousLetters(letters, graphs);
+      this.letters = letters.filter(({ name }) =>
+        this.ambiguous.every((letter) => letter.name !== name));
       this.letterBox.value = sizes;
       this.letterBox.setAttribute("aria-invalid", problem !== "");
-      const graphs = [this.model, this.second].filter(Boolean).map(({ graph }) => graph);
       this.letterMessage.textContent = [problem, ...unusedSizes(letters, graphs)]
         .filter(Boolean).join("; ");
     }

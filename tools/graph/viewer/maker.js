@@ -1,5 +1,5 @@
 // What made a value, as a reader knows it. The twin of maker.cpp; maker.h tells what is said.
-import { place } from "./format.js";
+import { nodeLabel } from "./graph.js";
 
 const showing = new Set(["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
   "expand", "narrow", "slice", "select", "diagonal", "clone", "contiguous"]);
@@ -43,13 +43,20 @@ function parameterOf(graph, node) {
 export function makerLabel(graph, value) {
   const maker = makerOf(graph, value);
   if (!maker) return "";
-  return place(maker.operation, maker.module) + (maker.parameter && ` with ${maker.parameter}`);
+  return nodeLabel(graph, maker.node) + (maker.parameter && ` with ${maker.parameter}`);
 }
 
 /** The value's name, or that of the value that it is a view of; the rows are left out. */
 export function nameOf(graph, id) {
   const shown = graph.values[id], all = graph.values[behindViews(graph, id)];
   return shown.name === "" && all.storage === shown.storage ? all.name : shown.name;
+}
+
+/** The same with the rows that a view shows: "layers.0.self_attn.in_proj_weight[0:64]". */
+export function nameLabel(graph, id) {
+  const shown = graph.values[id], name = nameOf(graph, id);
+  return shown.name !== "" || name === "" ? name
+    : name + rowsOf(shown, graph.values[behindViews(graph, id)]);
 }
 
 /** {node, operation, module, parameter} of what made the value, past views and copies; null of nothing. */

@@ -2,7 +2,7 @@
 import { starred } from "./advice.js";
 import { bar } from "./advice_panel.js";
 import { h, panel } from "./dom.js";
-import { existsAnyway } from "./graph.js";
+import { existsAnyway, operationLabel } from "./graph.js";
 import { formatChange, formatCount, formatShare } from "./format.js";
 import { folded, ownSum } from "./module_tree.js";
 import { findRegions } from "./regions.js";
@@ -45,7 +45,7 @@ export function changeBox(app, kind, patterns, label) {
 function operationRow(model, nodes, depth) {
   const { graph, keepers } = model;
   const row = { kind: "node", key: `node:${nodes[0]}`, depth, operations: nodes.length,
-    name: graph.nodes[nodes[0]].operation, repeats: nodes.length, activations: 0, shared: 0,
+    name: operationLabel(graph, nodes[0]), repeats: nodes.length, activations: 0, shared: 0,
     others: 0, highest: 0, transient: 0 };
   for (const node of nodes) {
     const storages = new Set(model.slotsOfNode[node].filter((slot) => slot.packing < 0)

@@ -1,8 +1,8 @@
 // Every tensor that the backward pass keeps: by whom, and why.
 import { changeBox } from "./modules_panel.js";
-import { copyText, h, panel } from "./dom.js";
+import { copyText, h, link, panel } from "./dom.js";
 import { bytesText, describe, formatCount, formatUnits, plural, words } from "./format.js";
-import { slotLabel } from "./graph.js";
+import { slotLabel, slotLabelInModule } from "./graph.js";
 import { bytesInLetters, shapeInLetters } from "./sizes.js";
 import { Table, lines } from "./table.js";
 
@@ -99,7 +99,9 @@ class SavedPanel {
     this.search = h("input", { id: "search", type: "search", spellcheck: "false",
       placeholder: "search names, operations, modules, reasons (regular expression)",
       "aria-label": "Search saved tensors", on: {
-        input: () => app.state.set({ query: this.search.value }) } });
+        input: () => app.state.set({ query: this.search.value }),
+        keydown: (event) => this.leaveDown(event) } });
+    this.skip = link("to the rows", () => this.table.focus(), { class: "link skip" });
     this.boxes = filters.map(({ name, label }) => {
       const box = h("input", { type: "checkbox", "data-filter": name,
         on: { change: () => app.state.toggle("only", name) } });
@@ -112,11 +114,18 @@ class SavedPanel {
       empty: "no saved tensor is like that", sort: (key) => app.state.set({ sort: key }) });
     this.element = panel("saved", "Saved tensors", "One row for each piece of memory that the " +
       "backward pass keeps: which operations keep it, and which gradient reads it.",
-    h("div", { class: "line" }, this.search, this.problem,
+    h("div", { class: "line" }, this.search, this.skip, this.problem,
       this.boxes.map(({ element }) => element),
       this.copyButton("copy as CSV", (rows) => csv(app, rows)),
       this.copyButton("copy as JSON", (rows) => JSON.stringify(records(app, rows), null, 1))),
     this.sum, this.table.element);
+  }
+
+  // From the search down to what it found.
+  leaveDown(event) {
+    if (event.key !== "ArrowDown" && event.key !== "Enter") return;
+    event.preventDefault();
+    this.table.focus();
   }
 
   copyButton(label, text) {
@@ -131,8 +140,8 @@ class SavedPanel {
         bytesInLetters(row.value, row.bytes, app.letters)) };
     return [
       { key: "savers", title: "kept by", width: "minmax(148px, 1.3fr)", sortable: true,
-        cell: (row) => lines(row.savers[0].slice(row.modules[0].length).trim() +
-          (row.slots.length > 1 ? ` and ${formatCount(row.slots.length - 1)} more` : ""),
+        cell: (row) => lines(slotLabelInModule(app.model.graph,
+          app.model.graph.saved[row.slots[0]]) + (row.slots.length > 1 ? ` and ${formatCount(row.slots.length - 1)} more` : ""),
         row.modules[0] || "(root)") },
       { key: "made", title: "tensor", width: "minmax(98px, 0.8fr)", sortable: true,
         cell: (row) => (row.name ? lines(row.name, words(row.category))

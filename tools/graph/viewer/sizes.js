@@ -3,11 +3,11 @@ import { elementBytes, elements } from "./graph.js";
 import { formatCount } from "./format.js";
 import { append } from "./lists.js";
 
-/** Letters whose size no dim of these graphs has, each as "no dim is 77 (B)". */
+/** Letters whose size no dim of these graphs has, each as "B stands nowhere: no dim is 77". */
 export function unusedSizes(letters, graphs) {
   const dims = new Set(graphs.flatMap(({ values }) => values.flatMap(({ shape }) => shape)));
   return letters.filter(({ size }) => !dims.has(size))
-    .map(({ name, size }) => `no dim is ${formatCount(size)} (${name})`);
+    .map(({ name, size }) => `${name} stands nowhere: no dim is ${formatCount(size)}`);
 }
 
 /**

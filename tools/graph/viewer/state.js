@@ -21,8 +21,15 @@ const defaults = {
 const lists = ["only", "toggled", "unfolded", "tape", "shown"];
 const texts = ["select", "query", "sort", "modules", "sizes", "colour"];
 
+const parametersIn = (hash) => new URLSearchParams(hash.replace(/^#/, ""));
+
+/** Names in the page's address that it does not know, each once. */
+export const unknownNames = (hash) => [...new Set(parametersIn(hash).keys())].filter((name) =>
+  !texts.includes(name) && !lists.includes(name) && name !== "range" &&
+  !isChange({ kind: name, pattern: "*" }));
+
 function read(hash) {
-  const parameters = new URLSearchParams(hash.replace(/^#/, ""));
+  const parameters = parametersIn(hash);
   const state = structuredClone(defaults);
   for (const name of texts) state[name] = parameters.get(name) ?? defaults[name];
   for (const name of lists) state[name] = parameters.getAll(name);

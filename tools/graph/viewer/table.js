@@ -53,6 +53,12 @@ export class Table {
     this.draw();
   }
 
+  /** The keys go to the rows, as to the first of them. */
+  focus() {
+    this.view.focus();
+    if (this.at < 0) this.stepTo(0);
+  }
+
   /** Puts the row with this key into sight. */
   reveal(key) {
     const at = this.rows.findIndex((row) => this.key(row) === key);
@@ -99,13 +105,18 @@ export class Table {
       Home: -this.rows.length, End: this.rows.length };
     if (event.target !== this.view || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key in moves) {
-      this.moveTo(this.at + moves[event.key]);
-      this.view.dispatchEvent(new CustomEvent("rowat", { bubbles: true,
-        detail: this.rows[this.at] ? this.key(this.rows[this.at]) : "" }));
+      this.stepTo(this.at + moves[event.key]);
     } else if (event.key === "Enter" && this.rows[this.at]) this.open(this.rows[this.at]);
     else return;
     event.preventDefault();
     event.stopPropagation();
+  }
+
+  // By the keys, which is told.
+  stepTo(at) {
+    this.moveTo(at);
+    this.view.dispatchEvent(new CustomEvent("rowat", { bubbles: true,
+      detail: this.rows[this.at] ? this.key(this.rows[this.at]) : "" }));
   }
 
   moveTo(at) {

@@ -3,7 +3,7 @@
 import { partClass } from "./tape_colours.js";
 import { onEnter, svg } from "./dom.js";
 import { clip, formatCount, plural } from "./format.js";
-import { drawSaved } from "./tape_saved.js";
+import { drawSaved, slotsByRow } from "./tape_saved.js";
 
 const rowHeight = 30, boxHeight = 22, laneWidth = 9, mostLanes = 8, indent = 12;
 const widest = 1300;
@@ -23,6 +23,7 @@ class Drawing {
     this.side = Math.min(300, Math.max(170, this.width * 0.26));
     this.middle = this.margin + this.side + 40;   // where what is saved begins
     this.right = this.width - this.side - 10;     // where the backward pass does
+    this.slots = slotsByRow(layout);
   }
 
   y(row) { return 34 + row * rowHeight; }
@@ -40,7 +41,7 @@ class Drawing {
       "text-anchor": anchor }, text);
     return [head(this.margin, "forward ↓", "start"),
       head((this.middle + this.right) / 2, "saved for the backward pass: shape, bytes", "middle"),
-      head(this.width - 10, "backward ↑", "end")];
+      head(this.width - 10, "backward ↑: rules, and the slots they read", "end")];
   }
 
   // The border of an open module.
@@ -71,8 +72,9 @@ class Drawing {
     const x = isMirror ? this.width - 10 - this.side : this.margin + inset;
     const y = this.y(i) - boxHeight / 2, count = this.count(row);
     const all = Math.floor((width - 22) / letter) - count.length;
-    const asked = isMirror ? "" : this.word(row, i);
-    const word = all - asked.length >= Math.min(row.name.length, leastName) ? asked : "";
+    const most = all - Math.min(row.name.length, leastName), asked = this.word(row, i);
+    const word = isMirror ? clip(this.slots.get(i) ?? "", Math.max(most, 1))
+      : asked.length <= most ? asked : "";
     const room = all - word.length;
     const act = () => this.press(row);
     return svg("g", { class: this.namesOf(row, isMirror), tabindex: isMirror ? null : 0,
@@ -85,8 +87,8 @@ class Drawing {
     svg("text", { x: x + 8, y: y + 15 },
       marks[row.kind] + clip(row.name, Math.max(room, leastName)),
       svg("tspan", { class: "quiet" }, count)),
-    word && svg("text", { x: x + width - 8, y: y + 15, "text-anchor": "end", class: "quiet" },
-      word));
+    word && svg("text", { x: x + width - 8, y: y + 15, "text-anchor": "end",
+      class: isMirror ? "slot" : "quiet" }, word));
   }
 
   count({ kind, nodes, added }) {

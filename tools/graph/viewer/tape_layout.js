@@ -1,6 +1,7 @@
 // The tape as rows: operations and folded modules in the order in which they ran, the storages that
 // are saved beside what made them, and who reads what.
 import { place } from "./format.js";
+import { operationLabel } from "./graph.js";
 import { append } from "./lists.js";
 
 /** More rows than this are not drawn; the drawing says how many are left out. */
@@ -47,8 +48,8 @@ class Layout {
     const inside = this.enter(node.module), parent = inside[inside.length - 1] ?? "";
     this.rowOfNode[id] = this.rows.length;
     this.rows.push(closed === null
-      ? { kind: "node", key: `node:${id}`, path: null, inside, name: node.operation, nodes: [id],
-        added: [] }
+      ? { kind: "node", key: `node:${id}`, path: null, inside, nodes: [id],
+        name: operationLabel(this.model.graph, id), added: [] }
       : { kind: "module", key: `module:${closed}`, path: closed, inside, nodes: [id], added: [],
         name: closed.slice(parent === "" ? 0 : parent.length + 1) });
   }

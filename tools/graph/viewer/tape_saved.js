@@ -7,7 +7,7 @@ import { append } from "./lists.js";
 
 const gap = 6;
 const inRow = 4;     // the others are counted
-const room = 46;     // at the right, for the names of slots
+const room = 76;     // at the right, for the lines
 const letter = 6.9;  // pixels of one
 
 // Several pieces of memory as one: who reads any of them, and their bytes.
@@ -16,6 +16,15 @@ function merged(entries) {
   for (const entry of entries)
     for (const [row, names] of entry.slots) for (const name of names) append(slots, row, name);
   return { slots, list: entries.map(({ kept }) => kept), text: "", select: "" };
+}
+
+/** By row of the layout, the slots that its rule reads, but for those made in folded modules. */
+export function slotsByRow({ rows, storages }) {
+  const names = new Map();
+  for (const { slots, home } of storages)
+    if (rows[home].kind !== "module")
+      for (const [row, list] of slots) for (const name of list) append(names, row, name);
+  return new Map([...names].map(([row, list]) => [row, [...new Set(list)].join(", ")]));
 }
 
 class Saved {
@@ -31,8 +40,7 @@ class Saved {
     for (const entry of storages) append(byHome, entry.home, entry);
     const pills = [...byHome].flatMap(([home, entries]) => (rows[home].kind === "module"
       ? [this.bundle(home, entries, rows[home])] : this.pills(home, entries)));
-    return [pills.map((pill) => this.lines(pill)), this.slotNames(pills),
-      pills.map((pill) => this.pill(pill))];
+    return [pills.map((pill) => this.lines(pill)), pills.map((pill) => this.pill(pill))];
   }
 
   pills(home, entries) {
@@ -65,17 +73,6 @@ class Saved {
       svg("path", { class: "makes", d: `M${from} ${y}H${pill.x}` }),
       [...pill.slots.keys()].map((row) => svg("path", { class: "reads", d: `M${end} ${y}` +
         `C${end + 30} ${y} ${to - 44} ${drawing.y(row)} ${to} ${drawing.y(row)}` })));
-  }
-
-  // Beside each rule, the slots that it reads.
-  slotNames(pills) {
-    const { drawing } = this, names = new Map();
-    for (const { slots, isBundle } of pills)
-      for (const [row, list] of slots)
-        if (!isBundle) for (const name of list) append(names, row, name);
-    return [...names].map(([row, list]) => svg("text", { class: "slot", "text-anchor": "end",
-      x: drawing.width - 14 - drawing.side, y: drawing.y(row) - 13 },
-    clip([...new Set(list)].join(", "), 40)));
   }
 
   // Its exact bytes are never cut off; larger units stand behind them where there is room.

@@ -4,32 +4,40 @@ import { allFlops, savedBytes } from "./graph.js";
 import { replay } from "./replay.js";
 import { checkpointed, checkpointNotes } from "./whatif_checkpoint.js";
 import { fused } from "./whatif_fuse.js";
-import { recomputed } from "./whatif_recompute.js";
+import { recomputeNotes, recomputed } from "./whatif_recompute.js";
 
-const kinds = { checkpoint: checkpointed, fuse: fused, recompute: recomputed };
+// Each answers a question of several patterns: of some kinds one by one.
+const kinds = {
+  checkpoint: { answer: checkpointed, notes: checkpointNotes },
+  fuse: { answer: (graph, [pattern]) => fused(graph, pattern), notes: () => [], isOfOne: true },
+  recompute: { answer: recomputed, notes: recomputeNotes },
+};
 
 /** A change is {kind, pattern}: "checkpoint", "fuse" or "recompute", as `tapehead graph whatif`. */
 export const isChange = ({ kind, pattern }) => Object.hasOwn(kinds, kind) && pattern !== "";
 
-// A checkpoint hides what is in it from the other questions and from other checkpoints, so all of
-// them are one question, which is asked last.
+// The questions {kind, patterns}, in the order in which they are asked. A checkpoint hides what is
+// in it from the other questions and from other checkpoints, so all of them are one question, which
+// is asked last. All slots that are made again are one as well: they are named as in one graph.
 function inOrder(changes) {
+  const questions = [];
+  for (const { kind, pattern } of changes) {
+    const known = questions.find((one) => one.kind === kind && !kinds[kind].isOfOne);
+    if (known) known.patterns.push(pattern);
+    else questions.push({ kind, patterns: [pattern] });
+  }
   const isLast = ({ kind }) => kind === "checkpoint";
-  const patterns = changes.filter(isLast).map(({ pattern }) => pattern);
-  return { first: changes.filter((change) => !isLast(change)), patterns };
+  return [...questions.filter((one) => !isLast(one)), ...questions.filter(isLast)];
 }
 
 /**
  * {graph, notes}: the graph after these changes, checkpoints last, and a list of sentences on what
- * they leave as it is. Throws an Error that says why not.
+ * they took and left. Throws an Error that says why not.
  */
 export function answered(was, changes) {
-  const { first, patterns } = inOrder(changes);
-  const graph = first.reduce((result, { kind, pattern }) =>
-    withDonatable(kinds[kind](result, pattern)), was);
-  if (patterns.length === 0) return { graph, notes: [] };
-  return { graph: withDonatable(checkpointed(graph, patterns)),
-    notes: checkpointNotes(graph, patterns) };
+  return inOrder(changes).reduce(({ graph, notes }, { kind, patterns }) => ({
+    graph: withDonatable(kinds[kind].answer(graph, patterns)),
+    notes: [...notes, ...kinds[kind].notes(graph, patterns)] }), { graph: was, notes: [] });
 }
 
 /** The graph alone. */
@@ -47,10 +55,8 @@ const quotedName = (name) => (/^[\w./][\w./-]*$/.test(name) ? name : quoted(name
 
 /** The commands that answer the same questions of a file, in the order in which they are asked. */
 export function commands(changes, file) {
-  const { first, patterns } = inOrder(changes);
-  const questions = first.map(({ kind, pattern }) => `--${kind} ${quoted(pattern)}`);
-  if (patterns.length > 0)
-    questions.push(patterns.map((pattern) => `--checkpoint ${quoted(pattern)}`).join(" "));
+  const questions = inOrder(changes).map(({ kind, patterns }) =>
+    patterns.map((pattern) => `--${kind} ${quoted(pattern)}`).join(" "));
   return questions.map((question, i) => {
     const from = i === 0 ? quotedName(file) : `then-${i}.json`;
     const to = i + 1 < questions.length ? ` --graph then-${i + 1}.json` : "";

@@ -1,6 +1,7 @@
 // What-if: modules run by nn::checkpoint. The twin of whatif_checkpoint.cpp; whatif.h tells every
 // edit, and both are held to the same figures.
 import { dropNodes } from "./compaction.js";
+import { formatCount, shapeText } from "./format.js";
 import { Keepers } from "./graph.js";
 import { copyOfLists, withHeld } from "./whatif_donation.js";
 import { holdGradients } from "./whatif_gradients.js";
@@ -302,8 +303,32 @@ function regionsToCheckpoint(graph, patterns) {
   return outer;
 }
 
-/** What there is to say of modules that match and become no checkpoint: a list of sentences. */
+// What whatif.h says of constants that others than the region keep, too, as a mask that layers
+// share. The twin of bound_of_shared() in whatif_matches.cpp.
+function sharedNote(graph, keepers, isBorn, { path, first, last }, told) {
+  const contains = (node) => first <= node && node <= last;
+  const notes = graph.saved.filter((slot) => {
+    const { storage, producer, leaf } = graph.values[slot.value];
+    if (!contains(slot.node) || slot.packing >= 0 || producer >= 0 || leaf || !isBorn.has(storage) ||
+        told.has(storage) || keepers.ofStorage[storage].every((other) =>
+      contains(graph.saved[other].node)))
+      return false;
+    told.add(storage);
+    return true;
+  }).map(({ slot, value }) => `the ${slot} ${shapeText(graph.values[value].shape)}, which ` +
+    "operations outside it keep too, is taken to be held to the end: if each makes its own, the " +
+    `peak is lower, by at most ${formatCount(graph.storages[graph.values[value].storage].bytes)} ` +
+    "bytes");
+  return notes.length > 0 ? `${path || rootName}: ${notes.join("; ")}.` : "";
+}
+
+/**
+ * What there is to say of modules that match and become no checkpoint, and of what is not exact: a
+ * list of sentences.
+ */
 export function checkpointNotes(graph, patterns) {
+  const keepers = new Keepers(graph), told = new Set();
+  const isBorn = new Set(graph.events.filter(({ birth }) => birth).map(({ storage }) => storage));
   const chosen = regionsToCheckpoint(graph, patterns), notes = new Set();
   for (const region of patterns.flatMap((pattern) => findRegions(graph, pattern))) {
     const { path } = chosen.find(({ first, last }) => first <= region.first &&
@@ -311,8 +336,9 @@ export function checkpointNotes(graph, patterns) {
     if (isCheckpoint(graph.nodes, region)) notes.add(`${region.path || rootName} is a checkpoint already.`);
     else if (path !== region.path)
       notes.add(`${region.path} is already inside the checkpoint ${path}.`);
+    else notes.add(sharedNote(graph, keepers, isBorn, region, told));
   }
-  return [...notes];
+  return [...notes].filter(Boolean);
 }
 
 /**

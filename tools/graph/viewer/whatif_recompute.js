@@ -1,6 +1,7 @@
 // What-if: saved slots made again where they are read. The twin of whatif_recompute.cpp; whatif.h
 // tells every edit.
-import { Keepers, slotLabel } from "./graph.js";
+import { Keepers, slotLabel, slotLabelWithoutNumbers } from "./graph.js";
+import { formatCount, plural } from "./format.js";
 import { nearNames } from "./near_names.js";
 import { Readers, matchesWhole } from "./regions.js";
 import { Script, part } from "./script.js";
@@ -9,14 +10,47 @@ import { copyOfLists } from "./whatif_donation.js";
 // Beyond this many operations that run again the answer is plain, and the graph too large to hold.
 const mostRuns = 1000000;
 
+// Slots, as rows of graph.saved: those that one of the patterns matches and that can be made again,
+// and those that it matches and that stay, since no operation made them.
+function choose(graph, patterns) {
+  const chosen = new Set(), stays = new Set(), labels = new Set();
+  const found = graph.saved.map((slot) => {
+    if (graph.nodes[slot.node].recomputed || slot.packing >= 0) return [];
+    const label = slotLabel(graph, slot);
+    labels.add(label);
+    return [label, slotLabelWithoutNumbers(graph, slot)];
+  });
+  for (const pattern of patterns) {
+    const matching = [...found.keys()].filter((i) =>
+      found[i].some((name) => matchesWhole(pattern, name)));
+    const isResult = (i) => graph.values[graph.saved[i].value].producer >= 0;
+    if (matching.length === 0)
+      throw new Error(`no saved slot matches "${pattern}"${nearNames(pattern, labels)}`);
+    if (!matching.some(isResult))
+      throw new Error(`${found[matching[0]][0]} is no result of an operation that could run again`);
+    for (const i of matching) (isResult(i) ? chosen : stays).add(i);
+  }
+  return { chosen, stays };
+}
+
+/** What there is to say of what the patterns match: a list of sentences. */
+export function recomputeNotes(graph, patterns) {
+  const { chosen, stays } = choose(graph, patterns), notes = [];
+  if (chosen.size > patterns.length) notes.push(`Made again: ${plural(chosen.size, "slot")}.`);
+  if (stays.size > 0) notes.push(`Left as they are: ${formatCount(stays.size)}, as ` +
+    `${slotLabel(graph, graph.saved[[...stays][0]])}: no operation that could run again made it.`);
+  return notes;
+}
+
 class Recomputation {
   constructor(was, result) {
     Object.assign(this, { was, result, keepers: new Keepers(was), readers: new Readers(was),
-      script: new Script(result), chosen: new Set(), runs: 0 });
+      script: new Script(result), runs: 0 });
   }
 
-  apply(pattern) {
-    this.choose(pattern);
+  apply(patterns) {
+    // In the order of the slots, as the library goes through them.
+    this.chosen = new Set([...choose(this.was, patterns).chosen].sort((a, b) => a - b));
     for (const i of this.chosen) this.makeAgain(this.was.saved[i]);
     if (this.script.hasEvents) for (const i of this.chosen) this.freeStorage(this.was.saved[i]);
     this.result.saved = this.was.saved.filter((_, i) => !this.chosen.has(i));
@@ -24,21 +58,6 @@ class Recomputation {
   }
 
   storage(value) { return this.was.values[value].storage; }
-
-  choose(pattern) {
-    const labels = new Set();
-    this.was.saved.forEach((slot, i) => {
-      if (this.was.nodes[slot.node].recomputed || slot.packing >= 0) return;
-      const label = slotLabel(this.was, slot);
-      labels.add(label);
-      if (!matchesWhole(pattern, label)) return;
-      if (this.was.values[slot.value].producer < 0)
-        throw new Error(`${label} is no result of an operation that could run again`);
-      this.chosen.add(i);
-    });
-    if (this.chosen.size === 0)
-      throw new Error(`no saved slot matches "${pattern}"${nearNames(pattern, labels)}`);
-  }
 
   // Whether the value can be had when the rule of `node` runs: slots of later operations are gone
   // by then.
@@ -86,9 +105,12 @@ class Recomputation {
   }
 }
 
-/** The graph with the slots that match made again. Throws an Error that says why not. */
-export function recomputed(graph, pattern) {
+/**
+ * The graph with the slots that one of the patterns matches made again. Throws an Error that says
+ * why not.
+ */
+export function recomputed(graph, patterns) {
   const result = copyOfLists(graph);
-  new Recomputation(graph, result).apply(pattern);
+  new Recomputation(graph, result).apply(patterns);
   return result;
 }
