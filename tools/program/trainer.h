@@ -26,8 +26,8 @@ class Trainer {
   Trainer(RunState state, const Corpus& corpus);
 
   /// Collective, as what follows it: from then on the ranks of the group make every step together,
-  /// with a batch of each, from the parameters and the optimizer's state that rank 0 has. StateError
-  /// when they are not at the same step of the same run.
+  /// with a batch of each, from the parameters and the optimizer's state that rank 0 has.
+  /// StateError when they are not at the same step of the same run.
   void join(nn::ProcessGroup& group);
 
   /// One step; its loss, in nats a character, is the last of state().losses. ValueError when the
