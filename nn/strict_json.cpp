@@ -1,5 +1,6 @@
 #include <tapehead/nn/strict_json.h>
 
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -77,6 +78,40 @@ json parse_json(std::string_view text, std::size_t deepest) {
   } catch (const json::exception& error) {
     throw JsonError(place.text() + json_fault(error));
   }
+}
+
+std::optional<std::int64_t> integer_of(const json& value) {
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > largest) return std::nullopt;
+  return value.get<std::int64_t>();
+}
+
+namespace {
+
+const json& value_at(const json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key))
+    throw JsonError("\"" + std::string(key) + "\" is missing");
+  return object[key];
+}
+
+[[noreturn]] void reject_number(const char* key, const json& value, const char* what) {
+  throw JsonError("\"" + std::string(key) + "\" is " + value.dump() + ", not " + what);
+}
+
+}  // namespace
+
+std::int64_t integer_at(const json& object, const char* key) {
+  const json& value = value_at(object, key);
+  const std::optional<std::int64_t> integer = integer_of(value);
+  if (!integer) reject_number(key, value, "a 64-bit integer");
+  return *integer;
+}
+
+std::uint64_t unsigned_at(const json& object, const char* key) {
+  const json& value = value_at(object, key);
+  if (!value.is_number_unsigned()) reject_number(key, value, "an unsigned 64-bit integer");
+  return value.get<std::uint64_t>();
 }
 
 void check_no_zero_byte(std::string_view text) {

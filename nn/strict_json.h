@@ -1,10 +1,12 @@
 // JSON that means one thing only, for files that others may have written: nlohmann's parser keeps
-// the last of two values of one key, takes a zero byte for the end of the text, and calls a number
-// that is too large no JSON.
+// the last of two values of one key, takes a zero byte for the end of the text, calls a number that
+// is too large no JSON, and makes an integer of any number.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,6 +22,14 @@ class JsonError : public std::runtime_error {
 /// The text as one value. JsonError that says where ("cases[3].args.dim"): what is not JSON, a key
 /// that an object has twice, a number beyond float64, lists and objects more than `deepest` deep.
 nlohmann::json parse_json(std::string_view text, std::size_t deepest = 32);
+
+/// The value as a 64-bit integer; nothing when it is no whole number, or beyond 64 bits.
+std::optional<std::int64_t> integer_of(const nlohmann::json& value);
+
+/// The integer of that key of an object; JsonError when there is none.
+std::int64_t integer_at(const nlohmann::json& object, const char* key);
+/// The same up to 2^64 - 1, from 0.
+std::uint64_t unsigned_at(const nlohmann::json& object, const char* key);
 
 /// JsonError when the text has a zero byte, which the parser would take for its end.
 void check_no_zero_byte(std::string_view text);

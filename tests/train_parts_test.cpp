@@ -268,6 +268,12 @@ TEST_CASE("options come back from their stored form") {
   stored["heads"] = 5;
   check_throws(ErrorKind::value, {"--heads 5"},
                [&] { (void)train_options_from_json(stored, "file"); });
+  for (const char* name : {"layers", "dim", "batch", "threads", "steps", "seed"}) {
+    stored = to_json(options);
+    stored[name] = 1e300;  // which no integer holds
+    check_throws(ErrorKind::value, {"file", name, "is 1e+300, not a"},
+                 [&] { (void)train_options_from_json(stored, "file"); });
+  }
 }
 
 TEST_CASE("a line of progress shows what is known") {

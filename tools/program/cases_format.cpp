@@ -72,12 +72,9 @@ DType parse_dtype(const Object& tensor, const std::string& name) {
 }
 
 std::int64_t parse_integer(const Object& at, const json& value) {
-  const bool fits =
-      value.is_number_integer() &&
-      !(value.is_number_unsigned() &&
-        value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()});
-  if (!fits) at.fail(value.dump() + " is not a 64-bit integer");
-  return value.get<std::int64_t>();
+  const std::optional<std::int64_t> integer = nn::integer_of(value);
+  if (!integer) at.fail(value.dump() + " is not a 64-bit integer");
+  return *integer;
 }
 
 Shape parse_shape(Object& tensor, const char* key) {

@@ -5,8 +5,8 @@
 
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace tapehead::program {
 namespace {
@@ -55,14 +55,10 @@ class Fields {
   std::int64_t size(const char* name) {
     const json value = take(name);
     if (value.is_null()) fail("\"" + std::string(name) + "\" is missing");
-    const bool too_large =
-        value.is_number_unsigned() &&
-        value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-    if (!value.is_number_integer() || too_large)
-      fail("\"" + std::string(name) + "\" must be a whole number");
-    const auto size = value.get<std::int64_t>();
-    if (size <= 0) fail("\"" + std::string(name) + "\" must be positive");
-    return size;
+    const std::optional<std::int64_t> size = nn::integer_of(value);
+    if (!size) fail("\"" + std::string(name) + "\" must be a whole number");
+    if (*size <= 0) fail("\"" + std::string(name) + "\" must be positive");
+    return *size;
   }
   double number(const char* name) {
     const json value = take(name);

@@ -1,6 +1,7 @@
 #include "train_options.h"
 
 #include <tapehead/core/error.h>
+#include <tapehead/nn/strict_json.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -45,23 +46,28 @@ json to_json(const TrainOptions& o) {
 }
 
 TrainOptions train_options_from_json(const json& stored, const std::string& source) {
+  const auto reject = [&](const char* why) {
+    throw ValueError("train", source + ": the stored options cannot be read: " + why);
+  };
   TrainOptions o;
   try {
     stored.at("text").get_to(o.text);
-    stored.at("layers").get_to(o.layers);
-    stored.at("heads").get_to(o.heads);
-    stored.at("dim").get_to(o.dim);
-    stored.at("context").get_to(o.context);
-    stored.at("batch").get_to(o.batch);
+    o.layers = nn::integer_at(stored, "layers");
+    o.heads = nn::integer_at(stored, "heads");
+    o.dim = nn::integer_at(stored, "dim");
+    o.context = nn::integer_at(stored, "context");
+    o.batch = nn::integer_at(stored, "batch");
     stored.at("lr").get_to(o.lr);
-    stored.at("seed").get_to(o.seed);
+    o.seed = nn::unsigned_at(stored, "seed");
     stored.at("minutes").get_to(o.minutes);
-    stored.at("threads").get_to(o.threads);
+    o.threads = nn::integer_at(stored, "threads");
     stored.at("dtype").get_to(o.dtype);
     o.dropout = stored.value("dropout", o.dropout);  // earlier files have none
-    if (!stored.at("steps").is_null()) o.steps = stored["steps"].get<std::int64_t>();
+    if (!stored.at("steps").is_null()) o.steps = nn::integer_at(stored, "steps");
   } catch (const json::exception& error) {
-    throw ValueError("train", source + ": the stored options cannot be read: " + error.what());
+    reject(error.what());
+  } catch (const nn::JsonError& error) {
+    reject(error.what());
   }
   check(o);
   return o;
