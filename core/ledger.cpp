@@ -14,13 +14,13 @@ Ledger::Ledger() { graph_.live_before = memory_stats().live; }
 // ---- what storages report -----------------------------------------------------------------------
 
 std::int64_t Ledger::row_of(const Storage& storage) {
-  const auto next = static_cast<std::int64_t>(graph_.storages.size());
-  const auto [found, is_new] = rows_.emplace(storage.id(), next);
-  if (is_new)
-    graph_.storages.push_back({.bytes = static_cast<std::int64_t>(storage.bytes()),
-                               .category = storage.category(),
-                               .operation = storage.operation()});
-  return found->second;
+  if (const auto found = rows_.find(storage.id()); found != rows_.end()) return found->second;
+  const auto row = static_cast<std::int64_t>(graph_.storages.size());
+  graph_.storages.push_back({.bytes = static_cast<std::int64_t>(storage.bytes()),
+                             .category = storage.category(),
+                             .operation = storage.operation()});
+  rows_.emplace(storage.id(), row);
+  return row;
 }
 
 void Ledger::add_event(const Storage& storage, bool birth) noexcept {
@@ -33,7 +33,7 @@ void Ledger::add_event(const Storage& storage, bool birth) noexcept {
   }
 }
 
-void Ledger::born(const Storage& storage) {
+void Ledger::born(const Storage& storage) noexcept {
   for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer())
     ledger->add_event(storage, true);
 }
@@ -44,18 +44,29 @@ void Ledger::dying(const Storage& storage) noexcept {
 }
 
 // Also of a storage from before: whoever sets its category has met it, as an optimizer its state.
-void Ledger::recategorised(const Storage& storage) {
-  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer())
-    ledger->graph_.storages[static_cast<std::size_t>(ledger->row_of(storage))].category =
-        storage.category();
+void Ledger::recategorised(const Storage& storage) noexcept {
+  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer()) {
+    try {
+      const auto row = static_cast<std::size_t>(ledger->row_of(storage));
+      ledger->graph_.storages[row].category = storage.category();
+    } catch (const std::bad_alloc&) {
+      ledger->lost_something_ = true;
+    }
+  }
 }
 
 // ---- what tapes and optimizers report -----------------------------------------------------------
 
-void Ledger::end_step(Graph::Phase phase, std::string_view operation, std::string_view module) {
-  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer())
-    ledger->graph_.steps.push_back(
-        {.phase = phase, .operation = std::string(operation), .module = std::string(module)});
+void Ledger::end_step(Graph::Phase phase, std::string_view operation,
+                      std::string_view module) noexcept {
+  for (Ledger* ledger = innermost(); ledger; ledger = ledger->outer()) {
+    try {
+      ledger->graph_.steps.push_back(
+          {.phase = phase, .operation = std::string(operation), .module = std::string(module)});
+    } catch (const std::bad_alloc&) {
+      ledger->lost_something_ = true;
+    }
+  }
 }
 
 void Ledger::end_step(Graph::Phase phase, const Tape& tape, const Node& node,

@@ -44,17 +44,18 @@ class Ledger : public ThreadScope<Ledger> {
 
   /// Ends a step of this thread's ledgers: what was allocated and freed since the last one belongs
   /// to it. An optimizer calls it for each parameter that it updates.
-  static void end_step(Graph::Phase phase, std::string_view operation, std::string_view module);
+  static void end_step(Graph::Phase phase, std::string_view operation,
+                       std::string_view module) noexcept;
 
   // What tapes and storages report, while watching() only.
   /// For tapes: an operation was recorded, or its rule has run.
   static void end_step(Graph::Phase phase, const Tape& tape, const Node& node,
                        std::size_t index) noexcept;
   static void closing(const Tape& tape) noexcept;      ///< for tapes: it is about to go
-  static void born(const Storage& storage);            ///< for storages: it was made
+  static void born(const Storage& storage) noexcept;   ///< for storages: it was made
   static void dying(const Storage& storage) noexcept;  ///< for storages: it is about to go
   /// For storages: it is for something else now.
-  static void recategorised(const Storage& storage);
+  static void recategorised(const Storage& storage) noexcept;
 
  private:
   // A tape that recorded while this ledger watched. A closed one has left what it was.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -80,12 +81,15 @@ void* take_small(std::size_t class_size) {
   return data;
 }
 
-bool keep_small(void* data, std::size_t class_size) {
+// Whether it was kept; the list may have no room for it and not get more.
+bool keep_small(void* data, std::size_t class_size) try {
   SmallCache* cache = small_cache();
   if (!cache || cache->bytes + class_size > small_cache_limit) return false;
   cache->lists[small_class_index(class_size)].push_back(data);
   cache->bytes += class_size;
   return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 // ---- large blocks: one cache for all threads, best fit ------------------------------------------
@@ -111,10 +115,14 @@ detail::Block take_large(std::size_t bytes) {
   return block;
 }
 
-void keep_large(detail::Block block) {
+// Whether it was kept, as above.
+bool keep_large(detail::Block block) try {
   LargeCache& cache = large_cache();
   const std::lock_guard lock(cache.mutex);
   cache.blocks.emplace(block.reserved, block.data);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 // ---- the system ---------------------------------------------------------------------------------
@@ -217,11 +225,9 @@ Block allocate_block(const char* operation, const Shape& shape, std::size_t byte
 }
 
 void free_block(Block block) noexcept {
-  if (block.reserved <= largest_small) {
-    if (!keep_small(block.data, block.reserved)) return_to_system(block.data, block.reserved);
-  } else {
-    keep_large(block);
-  }
+  const bool kept =
+      block.reserved <= largest_small ? keep_small(block.data, block.reserved) : keep_large(block);
+  if (!kept) return_to_system(block.data, block.reserved);
 }
 
 }  // namespace detail

@@ -80,35 +80,44 @@ void Optimizer::set_lr(double lr) {
   numbers_["lr"] = lr;
 }
 
-void Optimizer::make_slots(Entry& entry) const {
+// With those that are not there yet.
+std::vector<Tensor> Optimizer::slots_of(const Entry& entry) const {
   const Tensor& parameter = entry.parameter;
-  while (entry.slots.size() < slot_names(numbers_).size())
-    entry.slots.push_back(
+  std::vector<Tensor> slots = entry.slots;
+  while (slots.size() < slot_names(numbers_).size())
+    slots.push_back(
         filled(name_, parameter.shape(), parameter.dtype(), 0, Category::optimizer_state));
+  return slots;
 }
 
 void Optimizer::step(const Gradients& gradients) {
-  std::vector<Entry*> reached;
+  struct Planned {
+    Entry& entry;
+    std::vector<Tensor> slots;
+    double lr, weight_decay;
+  };
+  std::vector<Planned> planned;  // whatever can fail comes before the first write
   for (Entry& entry : entries_) {
     if (!gradients.contains(entry.parameter))
       throw StateError(name_, "parameter \"" + entry.name +
                                   "\" is not among the gradients; a module's parameter that was "
                                   "replaced by another leaf needs a new optimizer");
-    if (gradients.reached(entry.parameter)) reached.push_back(&entry);
+    if (gradients.reached(entry.parameter))
+      planned.push_back({entry, slots_of(entry),
+                         lr() * number(group_number(entry.group, "lr_scale")),
+                         number(group_number(entry.group, "weight_decay"))});
   }
-  // Whatever can fail comes before the first write.
-  for (Entry* entry : reached) make_slots(*entry);
-  for (Entry* entry : reached) {
-    ++entry->steps;
-    update(*entry, gradients[entry->parameter],
-           lr() * number(group_number(entry->group, "lr_scale")),
-           number(group_number(entry->group, "weight_decay")));
-    entry->parameter.storage()->bump_version();
-    for (const Tensor& slot : entry->slots) slot.storage()->bump_version();
+  for (Planned& plan : planned) {
+    Entry& entry = plan.entry;
+    entry.slots = std::move(plan.slots);
+    ++entry.steps;
+    update(entry, gradients[entry.parameter], plan.lr, plan.weight_decay);
+    entry.parameter.storage()->bump_version();
+    for (const Tensor& slot : entry.slots) slot.storage()->bump_version();
     if (!Ledger::watching()) continue;
     // The state may be older than the ledger: setting its category again makes the ledger know it.
-    for (const Tensor& slot : entry->slots) slot.storage()->set_category(Category::optimizer_state);
-    Ledger::end_step(Graph::Phase::update, name_, entry->name);
+    for (const Tensor& slot : entry.slots) slot.storage()->set_category(Category::optimizer_state);
+    Ledger::end_step(Graph::Phase::update, name_, entry.name);
   }
 }
 

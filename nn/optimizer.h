@@ -58,8 +58,9 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One step along `gradients`, which may hold more than this optimizer's parameters. StateError,
-  /// before anything is written, when one of them is not there.
+  /// One step along `gradients`, which may hold more than this optimizer's parameters. StateError
+  /// when one of them is not there. Any error, also when memory is short, comes before anything is
+  /// written: the step is made for all parameters or for none.
   void step(const Gradients& gradients);
 
   /// The learning rate.
@@ -97,7 +98,7 @@ class Optimizer {
   virtual void check(const Numbers& numbers) const = 0;
   /// The tensors of state that each parameter has, shaped like it and 0 at first.
   virtual std::vector<const char*> slot_names(const Numbers& numbers) const = 0;
-  /// Writes the parameter and its slots; entry.steps counts this step.
+  /// Writes the parameter and its slots; entry.steps counts this step. Allocates nothing.
   virtual void update(const Entry& entry, const Tensor& gradient, double lr,
                       double weight_decay) const = 0;
 
@@ -110,7 +111,7 @@ class Optimizer {
 
  private:
   void add(const NamedTensor& parameter, std::size_t group);
-  void make_slots(Entry& entry) const;
+  std::vector<Tensor> slots_of(const Entry& entry) const;
   void check_all(const Numbers& numbers) const;
   void read_entry(StateReader& reader, const Numbers& numbers, Entry& entry) const;
 

@@ -80,20 +80,46 @@ json parse_json(std::string_view text, std::size_t deepest) {
   }
 }
 
+std::optional<std::int64_t> integer_of(const json& value) {
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > largest) return std::nullopt;
+  return value.get<std::int64_t>();
+}
+
+namespace {
+
+const json& value_at(const json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key))
+    throw JsonError("\"" + std::string(key) + "\" is missing");
+  return object[key];
+}
+
+[[noreturn]] void reject_number(const char* key, const json& value, const char* what) {
+  throw JsonError("\"" + std::string(key) + "\" is " + value.dump() + ", not " + what);
+}
+
+}  // namespace
+
+std::int64_t integer_at(const json& object, const char* key) {
+  const json& value = value_at(object, key);
+  const std::optional<std::int64_t> integer = integer_of(value);
+  if (!integer) reject_number(key, value, "a 64-bit integer");
+  return *integer;
+}
+
+std::uint64_t unsigned_at(const json& object, const char* key) {
+  const json& value = value_at(object, key);
+  if (!value.is_number_unsigned()) reject_number(key, value, "an unsigned 64-bit integer");
+  return value.get<std::uint64_t>();
+}
+
 void check_no_zero_byte(std::string_view text) {
   if (const std::size_t zero = text.find('\0'); zero != text.npos)
     throw JsonError("not JSON: byte " + std::to_string(zero + 1) + " is zero");
 }
 
 // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its bracket.
-std::optional<std::int64_t> whole_number(const nlohmann::json& value) {
-  constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
-  if (!value.is_number_integer() ||
-      (value.is_number_unsigned() && value.get<std::uint64_t>() > largest))
-    return {};
-  return value.get<std::int64_t>();
-}
-
 std::string json_fault(const json::exception& error) {
   const std::string_view text = error.what();
   const std::size_t bracket = text.find("] ");

@@ -1,6 +1,6 @@
 // JSON that means one thing only, for files that others may have written: nlohmann's parser keeps
-// the last of two values of one key, takes a zero byte for the end of the text, and calls a number
-// that is too large no JSON.
+// the last of two values of one key, takes a zero byte for the end of the text, calls a number that
+// is too large no JSON, and makes an integer of any number.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,16 @@ class JsonError : public std::runtime_error {
 /// that an object has twice, a number beyond float64, lists and objects more than `deepest` deep.
 nlohmann::json parse_json(std::string_view text, std::size_t deepest = 32);
 
+/// The value as a 64-bit integer; nothing when it is no whole number, or beyond 64 bits.
+std::optional<std::int64_t> integer_of(const nlohmann::json& value);
+
+/// The integer of that key of an object; JsonError when there is none.
+std::int64_t integer_at(const nlohmann::json& object, const char* key);
+/// The same up to 2^64 - 1, from 0.
+std::uint64_t unsigned_at(const nlohmann::json& object, const char* key);
+
 /// JsonError when the text has a zero byte, which the parser would take for its end.
 void check_no_zero_byte(std::string_view text);
-
-/// The value as a whole number of 64 bits; nothing where it is none, as 2.5, which nlohmann's get()
-/// takes for 2, or 2^63, which it takes for a negative one.
-std::optional<std::int64_t> whole_number(const nlohmann::json& value);
 
 /// What the parser says is wrong with the text: "not JSON: ", or, of a number beyond float64, that.
 std::string json_fault(const nlohmann::json::exception& error);

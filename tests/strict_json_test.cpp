@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -29,14 +30,6 @@ TEST_CASE("a text is read as the JSON library reads it") {
   CHECK(parse_json("1e308") == 1e308);
 }
 
-TEST_CASE("a whole number is one of 64 bits, and nothing else") {
-  const auto read = [](const std::string& text) { return nn::whole_number(parse_json(text)); };
-  CHECK(read("-7") == -7);
-  CHECK(read("9223372036854775807") == 9223372036854775807);
-  for (const char* none : {"2.5", "2.0", "9223372036854775808", "\"2\"", "true", "null", "[2]"})
-    CHECK_FALSE(read(none).has_value());
-}
-
 TEST_CASE("a key that stands twice in one object is refused, with its place") {
   refused(R"({"a": 1, "a": 2})", "at a: the key stands there twice");
   refused(R"({"a": [0, [1, 2], {"b": {"c": 1}, "b": 3}]})",
@@ -58,4 +51,32 @@ TEST_CASE("what is no JSON is refused, and what lies too deep or behind a zero b
   refused("\"\xff\"", "not JSON: ");
   refused(std::string("{}\0{", 4), "not JSON: byte 3 is zero");
   refused(R"({"a": [[[[1]]]]})", "at a[0][0][0]: nested too deeply, more than 4 lists and objects");
+}
+
+TEST_CASE("an integer is a whole number that 64 bits hold, and nothing else is made into one") {
+  using nn::integer_of;
+  CHECK(integer_of(parse_json("9223372036854775807")) == INT64_MAX);
+  CHECK(integer_of(parse_json("-9223372036854775808")) == INT64_MIN);
+  for (const char* other :
+       {"9223372036854775808", "18446744073709551615", "1.0", "1e300", "-1e300", "true", "\"1\""})
+    CHECK_MESSAGE(!integer_of(parse_json(other)), other);
+}
+
+TEST_CASE("an integer that an object lacks, or that is none, is named") {
+  const auto thrown = [](const std::string& text, bool is_unsigned) -> std::string {
+    const nlohmann::json object = parse_json(text);
+    try {
+      if (is_unsigned) (void)nn::unsigned_at(object, "n");
+      else (void)nn::integer_at(object, "n");
+      return "nothing";
+    } catch (const nn::JsonError& error) {
+      return error.what();
+    }
+  };
+  CHECK(nn::integer_at(parse_json(R"({"n": -3})"), "n") == -3);
+  CHECK(nn::unsigned_at(parse_json(R"({"n": 18446744073709551615})"), "n") == UINT64_MAX);
+  CHECK(thrown(R"({"m": 1})", false) == "\"n\" is missing");
+  CHECK(thrown("[1]", true) == "\"n\" is missing");
+  CHECK(thrown(R"({"n": 1e300})", false) == "\"n\" is 1e+300, not a 64-bit integer");
+  CHECK(thrown(R"({"n": -1})", true) == "\"n\" is -1, not an unsigned 64-bit integer");
 }

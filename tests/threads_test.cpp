@@ -1,6 +1,7 @@
 // Threads inside an operation, and user threads side by side. Run under the thread sanitizer too.
 #include "support/checks.h"
 #include "support/toy_operations.h"
+#include "support/training.h"
 
 #include <tapehead/core/ledger.h>
 #include <tapehead/core/parallel.h>
@@ -141,6 +142,40 @@ TEST_CASE("THR-1 two trainings at once equal the same two one after the other, b
   on_threads(2, [&](int i) { train(i, together[i]); });
   for (const int i : {0, 1}) CHECK(together[i] == alone[i]);
   CHECK(alone[0] != alone[1]);
+}
+
+TEST_CASE("two Gpts trained at once, on several threads each, equal those trained one by one") {
+  const auto train = [](int i) {
+    const ThreadBudget budget(2);
+    tests::Training training(tests::Training::small_model(), static_cast<std::uint64_t>(i));
+    for (int step = 0; step < 5; ++step) training.step();
+    return training.numbers();
+  };
+  tests::Training::Numbers together[2];
+  on_threads(2, [&](int i) { together[i] = train(i); });
+  for (const int i : {0, 1}) CHECK(together[i] == train(i));
+  CHECK(together[0] != together[1]);
+}
+
+TEST_CASE("one Gpt read by four threads gives each the same logits, gradients and text") {
+  nn::GptOptions options = tests::Training::small_model();
+  options.dropout = 0;
+  const nn::Gpt model(options);
+  const auto read = [&] {
+    const std::vector<std::int64_t> text = model.generate({1, 2}, 10, {.temperature = 0});
+    Tape tape;
+    const Tensor logits = model(from_vector(std::vector<std::int64_t>{3, 1, 4, 1}, {2, 2}));
+    std::vector<std::vector<double>> numbers{{text.begin(), text.end()}, logits.to_vector()};
+    const Gradients gradients = tape.gradient(sum(square(logits)), model.parameters());
+    for (const Tensor& of : gradients.of()) numbers.push_back(gradients[of].to_vector());
+    return numbers;
+  };
+  const auto alone = read();
+  std::vector<std::vector<double>> together[4];
+  on_threads(4, [&](int i) {
+    for (int k = 0; k < 5; ++k) together[i] = read();
+  });
+  for (const auto& numbers : together) CHECK(numbers == alone);
 }
 
 TEST_CASE(

@@ -264,17 +264,18 @@ TEST_CASE("options come back from their stored form") {
   stored["dropout"] = 1;
   check_throws(ErrorKind::value, {"--dropout 1: it must be at least 0 and below 1"},
                [&] { (void)train_options_from_json(stored, "file"); });
-  for (const char* name :
-       {"layers", "heads", "dim", "context", "batch", "seed", "threads", "steps"}) {
-    stored = to_json(options);
-    stored[name] = 2.5;
-    check_throws(ErrorKind::value, {"file", name, "no whole number"},
-                 [&] { (void)train_options_from_json(stored, "file"); });
-  }
   stored = to_json(options);
   stored["heads"] = 5;
   check_throws(ErrorKind::value, {"--heads 5"},
                [&] { (void)train_options_from_json(stored, "file"); });
+  for (const char* name :
+       {"layers", "heads", "dim", "context", "batch", "seed", "threads", "steps"})
+    for (const double number : {2.5, 1e300}) {  // which no integer holds
+      stored = to_json(options);
+      stored[name] = number;
+      check_throws(ErrorKind::value, {"file", name, "is " + stored[name].dump() + ", not a"},
+                   [&] { (void)train_options_from_json(stored, "file"); });
+    }
 }
 
 TEST_CASE("a line of progress shows what is known") {

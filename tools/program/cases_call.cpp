@@ -1,5 +1,7 @@
 #include "cases_call.h"
 
+#include <tapehead/nn/strict_json.h>
+
 #include <nlohmann/json.hpp>
 
 #include "cases_format.h"
@@ -41,10 +43,9 @@ const json& Call::argument(const char* key) {
 }
 
 std::int64_t Call::integer(const char* key) {
-  const json& value = argument(key);
-  if (!value.is_number_integer())
-    fail(std::string("the argument \"") + key + "\" is not an integer");
-  return value.get<std::int64_t>();
+  const std::optional<std::int64_t> value = nn::integer_of(argument(key));
+  if (!value) fail(std::string("the argument \"") + key + "\" is not an integer");
+  return *value;
 }
 
 std::optional<std::int64_t> Call::optional_integer(const char* key) {
@@ -87,8 +88,9 @@ std::vector<std::int64_t> Call::integers(const char* key) {
   std::vector<std::int64_t> list;
   if (!is_list(key)) fail(std::string("the argument \"") + key + "\" is not a list");
   for (const json& entry : argument(key)) {
-    if (!entry.is_number_integer()) fail(std::string("\"") + key + "\" holds what is no integer");
-    list.push_back(entry.get<std::int64_t>());
+    const std::optional<std::int64_t> value = nn::integer_of(entry);
+    if (!value) fail(std::string("\"") + key + "\" holds what is no integer");
+    list.push_back(*value);
   }
   return list;
 }

@@ -72,7 +72,7 @@ DType parse_dtype(const Object& tensor, const std::string& name) {
 }
 
 std::int64_t parse_integer(const Object& at, const json& value) {
-  const std::optional<std::int64_t> integer = nn::whole_number(value);
+  const std::optional<std::int64_t> integer = nn::integer_of(value);
   if (!integer) at.fail(value.dump() + " is not a 64-bit integer");
   return *integer;
 }

@@ -87,18 +87,18 @@ json read_description(const nn::Safetensors& file, const fs::path& path, const c
 
 RunState read_state(const json& description, const fs::path& path) {
   RunState state;
-  const auto whole = [&](const char* name) {
-    return stored_whole_number(description, name, path.string());
-  };
   try {
     state.options = train_options_from_json(description.at("options"), path.string());
     description.at("characters").get_to(state.characters);
-    description.at("checksum").get_to(state.checksum);
-    if (description.contains("ranks")) state.ranks = whole("ranks");  // earlier files have none
-    state.step = whole("step");
+    state.checksum = nn::unsigned_at(description, "checksum");
+    // Earlier files have none.
+    if (description.contains("ranks")) state.ranks = nn::integer_at(description, "ranks");
+    state.step = nn::integer_at(description, "step");
     description.at("seconds").get_to(state.seconds);
-    if (!description.at("total").is_null()) state.total = whole("total");
+    if (!description.at("total").is_null()) state.total = nn::integer_at(description, "total");
   } catch (const json::exception& error) {
+    damaged(path, error.what());
+  } catch (const nn::JsonError& error) {
     damaged(path, error.what());
   }
   if (state.step < 0 || (state.total && *state.total < state.step))
@@ -123,8 +123,11 @@ void read_history(const Tensor& losses, const Tensor& held_out, RunState& state,
     damaged(path, "its tensor \"held_out\" is not pairs of a step and a loss");
   state.losses = losses.to_vector();
   const std::vector<double> values = held_out.to_vector();
-  for (std::size_t i = 0; i < values.size(); i += 2)
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    if (!(values[i] >= 1 && values[i] <= static_cast<double>(state.step)))
+      damaged(path, "its tensor \"held_out\" has a step that was not made");
     state.held_out.push_back({static_cast<std::int64_t>(values[i]), values[i + 1]});
+  }
 }
 
 // Before a model of the size that the file claims is made: that the file holds such a model. The

@@ -4,6 +4,7 @@
 #include <tapehead/nn/atomic_file.h>
 
 #include <algorithm>
+#include <set>
 
 #include "utf8.h"
 
@@ -12,7 +13,6 @@ namespace {
 
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 constexpr std::size_t held_out_part = 10;  // one tenth
-constexpr char32_t largest_code_point = 0x10ffff;
 
 // http://www.isthe.com/chongo/tech/comp/fnv, 64 bits.
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
@@ -38,10 +38,8 @@ void append(std::vector<Token>& tokens, const std::vector<Token>& piece, std::si
 }  // namespace
 
 Vocabulary::Vocabulary(std::span<const char32_t> text) {
-  std::vector<bool> seen(largest_code_point + 1);
-  for (const char32_t c : text) seen[c] = true;
-  for (char32_t c = 0; c <= largest_code_point; ++c)
-    if (seen[c]) code_points_.push_back(c);
+  const std::set<char32_t> distinct(text.begin(), text.end());
+  code_points_.assign(distinct.begin(), distinct.end());
 }
 
 std::optional<Token> Vocabulary::find(char32_t character) const {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace tapehead::program {
 namespace {
@@ -54,7 +55,7 @@ class Fields {
   std::int64_t size(const char* name) {
     const json value = take(name);
     if (value.is_null()) fail("\"" + std::string(name) + "\" is missing");
-    const std::optional<std::int64_t> size = nn::whole_number(value);
+    const std::optional<std::int64_t> size = nn::integer_of(value);
     if (!size) fail("\"" + std::string(name) + "\" must be a whole number");
     if (*size <= 0) fail("\"" + std::string(name) + "\" must be positive");
     return *size;

@@ -34,10 +34,6 @@ void require_positive(const char* option, T value) {
           std::string(option) + " " + text_of(value) + ": it must be positive and finite");
 }
 
-[[noreturn]] void complain_of(const char* name, const std::string& source) {
-  throw ValueError("train", source + ": the stored \"" + name + "\" is missing or no whole number");
-}
-
 }  // namespace
 
 json to_json(const TrainOptions& o) {
@@ -49,33 +45,29 @@ json to_json(const TrainOptions& o) {
       {"dropout", o.dropout}};
 }
 
-std::int64_t stored_whole_number(const json& stored, const char* name, const std::string& source) {
-  const auto entry = stored.find(name);
-  const auto number = entry == stored.end() ? std::nullopt : nn::whole_number(*entry);
-  if (!number) complain_of(name, source);
-  return *number;
-}
-
 TrainOptions train_options_from_json(const json& stored, const std::string& source) {
+  const auto reject = [&](const char* why) {
+    throw ValueError("train", source + ": the stored options cannot be read: " + why);
+  };
   TrainOptions o;
-  const auto whole = [&](const char* name) { return stored_whole_number(stored, name, source); };
   try {
     stored.at("text").get_to(o.text);
-    o.layers = whole("layers");
-    o.heads = whole("heads");
-    o.dim = whole("dim");
-    o.context = whole("context");
-    o.batch = whole("batch");
+    o.layers = nn::integer_at(stored, "layers");
+    o.heads = nn::integer_at(stored, "heads");
+    o.dim = nn::integer_at(stored, "dim");
+    o.context = nn::integer_at(stored, "context");
+    o.batch = nn::integer_at(stored, "batch");
     stored.at("lr").get_to(o.lr);
-    if (!stored.at("seed").is_number_unsigned()) complain_of("seed", source);
-    stored["seed"].get_to(o.seed);
+    o.seed = nn::unsigned_at(stored, "seed");
     stored.at("minutes").get_to(o.minutes);
-    o.threads = whole("threads");
+    o.threads = nn::integer_at(stored, "threads");
     stored.at("dtype").get_to(o.dtype);
     o.dropout = stored.value("dropout", o.dropout);  // earlier files have none
-    if (!stored.at("steps").is_null()) o.steps = whole("steps");
+    if (!stored.at("steps").is_null()) o.steps = nn::integer_at(stored, "steps");
   } catch (const json::exception& error) {
-    throw ValueError("train", source + ": the stored options cannot be read: " + error.what());
+    reject(error.what());
+  } catch (const nn::JsonError& error) {
+    reject(error.what());
   }
   check(o);
   return o;

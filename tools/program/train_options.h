@@ -35,10 +35,6 @@ nlohmann::json to_json(const TrainOptions& options);
 /// text.
 TrainOptions train_options_from_json(const nlohmann::json& stored, const std::string& source);
 
-/// The whole number under this name. ValueError that names `source` when it is missing or none.
-std::int64_t stored_whole_number(const nlohmann::json& stored, const char* name,
-                                 const std::string& source);
-
 /// The names of all options.
 std::vector<std::string> train_option_names();
 
