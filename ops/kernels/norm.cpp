@@ -242,12 +242,14 @@ class Backward {
         add(g_ + r * n, x_ + r * n, stats, n, dweight, dbias);
       }
       if (dx_) {
-        const std::int64_t next = std::min<std::int64_t>(group, last - r - count);
-        prefetch(g_ + (r + count) * n, next * n);
-        prefetch(x_ + (r + count) * n, next * n);
         const auto row = mean_ ? input_gradient_row<true, T> : input_gradient_row<false, T>;
-        for (int k = 0; k < count; ++k)
+        for (int k = 0; k < count; ++k) {
+          if (const std::int64_t next = r + count + k; next < last) {
+            prefetch(g_ + next * n, n);
+            prefetch(x_ + next * n, n);
+          }
           row(g_ + (r + k) * n, x_ + (r + k) * n, weight_, stats[k], dx_ + (r + k) * n, n);
+        }
       }
       r += count;
     }
