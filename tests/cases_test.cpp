@@ -335,6 +335,7 @@ TEST_CASE(
   blames_file({.op = "log_softmax"});
   blames_file({.op = "log_softmax", .args = R"({"dim": "0"})"});
   blames_file({.op = "log_softmax", .args = R"({"dim": 0.5})"});
+  blames_file({.op = "log_softmax", .args = R"({"dim": 18446744073709551615})"});  // -1, bent
   blames_file({.args = R"({"dim": 0})"});
   blames_file({.op = "add"});
   blames_file(OneCase()

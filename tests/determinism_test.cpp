@@ -112,12 +112,12 @@ std::pair<Tensor, Tensor> run(const Function& f, int threads) {
 TEST_CASE("reductions and their gradients have the same bits for 1, 2 and 4 threads") {
   auto all = reductions();
   for (auto& more : sums_in_the_backward_pass()) all.push_back(std::move(more));
-  for (const auto& [name, f] : all) {
-    CAPTURE(name);
-    const auto [y, dx] = run(f, 1);
+  for (const auto& named : all) {
+    CAPTURE(named.first);
+    const auto [y, dx] = run(named.second, 1);
     for (const int threads : {2, 4}) {
       CAPTURE(threads);
-      const auto [again, dx_again] = run(f, threads);
+      const auto [again, dx_again] = run(named.second, threads);
       CHECK(equal(again, y));
       CHECK(equal(dx_again, dx));
     }
