@@ -76,10 +76,12 @@ TEST_CASE("a page tells findings of the lint, budgets and letters for sizes") {
   const Graph gpt = gpt_step();
   const auto about = nlohmann::json::parse(
       data(graph::to_html(gpt, {.title = "a step",
+                                .other_file = "later.json",
                                 .sizes = {{"B", 2}, {"T", 6}},
                                 .budgets = {"saved < 1MB", "count(operation=\"softmax\") == 3"}}),
            "about"));
   CHECK(about["title"] == "a step");
+  CHECK(about["other_file"] == "later.json");
   CHECK(about["sizes"] == nlohmann::json{{"B", 2}, {"T", 6}});
   CHECK(about["budgets"][0]["holds"] == true);
   CHECK(about["budgets"][1]["holds"] == false);

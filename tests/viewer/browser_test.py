@@ -71,7 +71,9 @@ class ViewerTest(PageTest):
         self.assertTrue(self.one("#message").is_displayed())
         self.click("#message .link")
         self.until(lambda: not self.one("#message").is_displayed())
-        self.page("gpt", state="colour=kind&range=3-9&checkpoint=layers.0&sizes=B=8")
+        self.page("gpt", state="sort=nothing")
+        self.assertIn("left out: sort=nothing.", self.text("#message"))
+        self.page("gpt", state="colour=kind&range=3-9&checkpoint=layers.0&sizes=B=8&sort=-why")
         self.assertFalse(self.one("#message").is_displayed())
 
     def test_the_keys_go_from_the_search_to_the_rows(self):
@@ -201,6 +203,33 @@ class ViewerTest(PageTest):
         self.click("#modules [data-key='module:layers'] .fold")
         self.until(lambda: len(self.column("modules", "name")) < 8)
 
+    def test_the_modules_have_a_total_and_tell_of_the_columns_that_they_have(self):
+        self.set_width(1280)
+        self.page("gpt_12")
+        totals = self.texts("#modules .row[data-key='module:'] [role=cell]")
+        summary = self.report("graph", "summary", self.sample("gpt_12"))
+        self.assertEqual(totals[0], "total")
+        self.assertEqual([number(totals[1]), number(totals[2])],
+                         [summary["operations"], summary["saved_activation_bytes"]])
+        about = self.text("#modules .about")
+        self.assertIn('"shared" repeats it, uncounted', about)
+        self.assertNotIn("transient", about)
+        self.assertFalse(self.all("#modules [data-key=transient]"))
+        self.set_width(2560)
+        self.until(lambda: self.all("#modules [data-key=transient]"))
+        self.assertIn('"transient at most"', self.text("#modules .about"))
+
+    def test_a_folded_row_of_which_one_is_a_checkpoint_is_undecided(self):
+        box = "#modules [data-key='module:layers.0-1'] input"
+        for state, looks in (("checkpoint=layers.0", [False, True]), ("", [False, False]),
+                             ("checkpoint=layers.0&checkpoint=layers.1", [True, False]),
+                             ("checkpoint=layers.*", [True, False])):
+            with self.subTest(state):
+                self.page("gpt", state=state)
+                self.assertEqual(self.script("const box = document.querySelector(arguments[0]);"
+                                             "return [box.checked, box.indeterminate]", box),
+                                 looks)
+
     def test_rows_are_reached_by_keys(self):
         self.page("gpt")
         self.script("document.querySelector('#modules .view').focus()")
@@ -227,12 +256,6 @@ class ViewerTest(PageTest):
         self.press(Keys.ESCAPE)
         self.until(lambda: not self.all("#comparison"))
 
-    def set_width(self, pixels):
-        """Until the test's end."""
-        self.addCleanup(self.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": pixels, "height": 900, "deviceScaleFactor": 1, "mobile": False})
-
     def test_a_wide_page_has_no_hole_beside_the_question_before_there_is_an_answer(self):
         self.set_width(2560)
         widths = lambda: [round(self.one(f"#{panel}").rect["width"])
@@ -249,6 +272,33 @@ class ViewerTest(PageTest):
             self.set_width(width)
             self.page("gpt", state="checkpoint=layers.*")
             self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), width)
+
+    def test_the_details_stand_below_all_lines_of_the_header(self):
+        self.set_width(1280)
+        self.page("gpt_12", state="checkpoint=layers.0&fuse=layers.1.self_attn&"
+                                  "recompute=cross_entropy.logits&select=step%3A67")
+        self.script("scrollTo(0, 1500)")
+        place = """return [document.querySelector("header").getBoundingClientRect().bottom,
+            document.querySelector("#details h2").getBoundingClientRect().top];"""
+        self.until(lambda: self.script("return scrollY") > 1000)
+        header, heading = self.script(place)
+        self.assertGreater(header, 60)  # more lines than one
+        self.assertGreaterEqual(heading, header)
+        self.one("#details [aria-label='close (Esc)']").click()
+        self.until(lambda: "select=" not in self.driver.current_url)
+
+    def test_a_very_long_name_widens_nothing(self):
+        name = "n" * 100000
+        self.changed_sample("long", lambda graph: [
+            node.update(module=node["module"].replace("layers", name)) for node in graph["nodes"]])
+        self.set_width(1280)
+        for state in ("", f"checkpoint={name[:50000]}*"):
+            self.page("long", state=state)
+            self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+            self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), 1280)
+            heights = {panel: self.one(panel).rect["height"]
+                       for panel in ("header", "#figures", "#advice", "#change")}
+            self.assertLess(max(heights.values()), 2500, heights)
 
     def test_escape_clears_the_search_then_the_selection_then_the_last_change(self):
         self.page("gpt", state="select=node:0&checkpoint=layers.0&fuse=layers.1")

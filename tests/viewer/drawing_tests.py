@@ -140,6 +140,37 @@ class DrawingTest(PageTest):
         self.page("empty")
         self.assertFalse(self.one("#attention").is_displayed())
 
+    def test_heads_of_the_tape_keep_apart_at_every_width(self):
+        for width in (2560, 1280, 1100, 800, 360):
+            with self.subTest(width):
+                self.set_width(width)
+                self.page("gpt")
+                heads = self.script("""return [...document.querySelectorAll("#tape text.head")]
+                    .map((head) => head.getBoundingClientRect()).map((r) => [r.left, r.right]);""")
+                self.assertEqual(len(heads), 3)
+                for (_, right), (left, _) in zip(heads, heads[1:]):
+                    self.assertGreater(left, right + 6)
+        self.set_width(2560)
+        self.page("gpt")
+        drawn, panel = (self.one(one).rect["width"] for one in ("#tape svg", "#tape"))
+        self.assertGreater(drawn, 0.95 * panel)
+
+    def test_what_is_saved_keeps_its_shape_and_its_bytes_on_the_tape(self):
+        self.set_width(1280)
+        self.open_attention(state="shown=inputs&tape=layers.0.linear1&tape=layers.0.norm1")
+        pills = self.script("""return [...document.querySelectorAll(
+            "#tape .storage[data-key]:not(.bundle)")].map((pill) =>
+            [pill.querySelector("text").textContent, pill.querySelector("title").textContent]);""")
+        self.assertGreater(len(pills), 8)
+        for shown, whole in pills:
+            what, figure = whole.split("  ")
+            self.assertTrue(shown.endswith(figure.split(" ")[0]) or shown.endswith(figure), shown)
+            if what.startswith("("):
+                self.assertEqual(shown.split("  ")[0].replace(", ", ","), what.replace(", ", ","))
+            else:
+                self.assertTrue(what.endswith(shown.split("  ")[0].lstrip("…")), shown)
+                self.assertGreater(len(shown.split("  ")[0]), 4)
+
     def test_names_of_slots_do_not_run_into_what_is_saved(self):
         self.page("gpt")
         self.assertIn("logits, target, count", self.script(

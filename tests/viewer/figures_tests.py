@@ -115,6 +115,22 @@ class FiguresTest(PageTest):
         self.assertEqual(self.text("[data-figure=flops] .formula"),
                          "= 7176*B*T + 32*B*T^2*h")
 
+    def test_shapes_in_letters_keep_the_category_and_formulas_stand_apart(self):
+        self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
+        self.assertIn("(B, h, T, T) · saved", self.texts("#saved [data-key=shape] .second"))
+        self.assertTrue(all(row.split("\n")[-1].endswith(" bytes each") or "\n" not in row
+                            for row in self.texts("#savers td.why")))
+        self.assertIn("dx = y * (g - sum(g * y))\n4*B*T^2*h bytes each",
+                      self.texts("#savers td.why"))
+        for formula in self.texts(".formula"):
+            self.assertNotRegex(formula, r"\d,\d{3}")
+
+    def test_who_keeps_it_leads_to_all_that_keep_the_same_memory(self):
+        self.page("gpt")
+        self.click("#savers .link")
+        self.until(lambda: "softmax.y × 2" in self.text("#details h3"))
+        self.assertIn("kept by, toolayers.*.self_attn matmul#2.a", self.text("#details .facts"))
+
     def check_formulas(self, sizes, *keys):
         for key in keys:
             formula = self.text(f"[data-figure={key}] .formula").lstrip("= ")

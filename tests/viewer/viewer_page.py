@@ -147,6 +147,19 @@ class PageTest(unittest.TestCase):
     def figure(self, key):
         return int(self.one(f"[data-figure={key}] [data-value]").get_attribute("data-value"))
 
+    def set_width(self, pixels):
+        """Until the test's end."""
+        self.addCleanup(self.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": pixels, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+
+    def changed_sample(self, name, change, sample="gpt"):
+        """A sample's graph after a change of its JSON, as a sample of its own."""
+        graph = json.loads(pathlib.Path(self.sample(sample)).read_text())
+        change(graph)
+        pathlib.Path(self.sample(name)).write_text(json.dumps(graph))
+        return self.sample(name)
+
     def compared(self):
         """The figures before and after, of a change or of a second graph."""
         cells = self.all("#comparison tr[data-figure]")

@@ -106,6 +106,7 @@ std::string attention_of(const std::string& text) {
 std::string to_html(const Graph& graph, const HtmlOptions& options) {
   const json about = {{"title", options.title},
                       {"file", options.file},
+                      {"other_file", options.other_file},
                       {"findings", findings_of(graph)},
                       {"budgets", budgets_of(graph, options.budgets)},
                       {"sizes", sizes_of(options.sizes)}};

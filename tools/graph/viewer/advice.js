@@ -1,5 +1,5 @@
 // Who keeps the most, and what would bring it down.
-import { place } from "./format.js";
+import { fitLabel, place } from "./format.js";
 import { slotLabelInModule } from "./graph.js";
 import { chainsIn } from "./whatif_fuse.js";
 import { changed, figures } from "./whatif.js";
@@ -10,7 +10,8 @@ const isNumber = (name) => /^[0-9]+$/.test(name);
 export const starred = (path) =>
   path.split(".").map((name) => (isNumber(name) ? "*" : name)).join(".");
 
-const starredLabel = (graph, slot) =>
+/** "layers.*.self_attn softmax.y". */
+export const starredLabel = (graph, slot) =>
   place(slotLabelInModule(graph, slot), starred(graph.nodes[slot.node].module));
 
 /**
@@ -38,12 +39,17 @@ export const keyOfSavers = ({ label, rows }) =>
 const verbs = {
   checkpoint: "checkpoint",
   fuse: "fused attention in",
-  recompute: "make again",
+  recompute: "recompute",
 };
+
+const mostColumns = 120;  // of a name in a sentence or a cell
+
+/** A name that fits where it is one word of several. */
+export const shortLabel = (name) => fitLabel(name, mostColumns);
 
 /** "checkpoint layers.*". */
 export const changeText = ({ kind, pattern }) =>
-  `${verbs[kind]} ${kind === "fuse" && pattern === "*" ? "all modules" : pattern}`;
+  `${verbs[kind]} ${kind === "fuse" && pattern === "*" ? "all modules" : shortLabel(pattern)}`;
 
 /** What the flops of a graph with fused attention leave out. */
 export const fusedNote = "fused attention makes q k^T again in its backward pass: not counted";

@@ -1,6 +1,7 @@
 // Who keeps the most and why; what would bring it down; what the lint found.
-import { byWorth, candidates, changeText, findings, fusedNote, keyOfSavers, savers, tried }
+import { byWorth, candidates, changeText, findings, fusedNote, savers, shortLabel, tried }
   from "./advice.js";
+import { saversLink } from "./savers_details.js";
 import { h, link, panel } from "./dom.js";
 import { formatBytes, formatChange, formatCount, formatShare, plural } from "./format.js";
 import { bytesInLetters } from "./sizes.js";
@@ -19,13 +20,13 @@ function saverRow(app, group) {
   const [first] = group.rows, many = group.rows.length;
   const each = bytesInLetters(first.value, first.bytes, app.letters);
   return h("tr", {},
-    h("td", { class: "label" }, link(group.label, () => app.select(keyOfSavers(group))),
+    h("td", { class: "label" }, saversLink(app, group),
       many > 1 ? ` ×\u00a0${many}` : ""),
     h("td", { class: "right number" }, formatBytes(group.bytes)),
     h("td", { class: "share" }, bar(group.bytes, total),
       h("span", {}, formatShare(group.bytes, total))),
-    h("td", { class: "why" }, group.why, each && [" ", h("span", { class: "formula" },
-      `${each} bytes${many > 1 ? " each" : ""}`)]));
+    h("td", { class: "why" }, group.why, each && h("div", { class: "formula" },
+      `${each} bytes${many > 1 ? " each" : ""}`)));
 }
 
 function saversTable(app) {
@@ -97,7 +98,7 @@ function changesTable(app) {
   const body = h("tbody", { id: "candidates" },
     h("tr", {}, h("td", { colspan: 5 }, "Trying what would help ...")));
   tryAll(app, body);
-  return h("table", { class: "plain" },
+  return h("table", { class: "plain changes-tried" },
     h("thead", {}, h("tr", {}, h("th", {}, "change"),
       ["peak then, bytes", "saved then, bytes", "extra recorded flops"].map((name) =>
         h("th", { class: "right" }, name)),
@@ -115,7 +116,7 @@ function findingsTable(app) {
       h("tbody", {}, all.slice(0, mostFindings).map((finding) => h("tr", {},
         h("td", {}, finding.rule),
         h("td", { class: "label" },
-          link(finding.label, () => app.select(app.keyOfSlot(finding.slot))),
+          link(shortLabel(finding.label), () => app.select(app.keyOfSlot(finding.slot))),
           finding.count > 1 ? ` × ${finding.count}` : ""),
         h("td", { class: "right number" }, formatBytes(finding.freed)),
         h("td", { class: "why" }, finding.mending))),

@@ -2,7 +2,7 @@
 import { changeText, fusedNote } from "./advice.js";
 import { h, link, panel } from "./dom.js";
 import { diff } from "./diff.js";
-import { formatBytes, formatChange, formatCount } from "./format.js";
+import { formatBytes, formatChange, formatCount, formatKnown } from "./format.js";
 import { Table, lines } from "./table.js";
 import { commands, figures } from "./whatif.js";
 
@@ -17,12 +17,16 @@ function comparison(now, then, names) {
   return h("table", { id: "comparison", class: "plain" },
     h("thead", {}, h("tr", {}, h("th", {}, "figure"), [...names, "difference"].map((name) =>
       h("th", { class: "right" }, name)))),
-    h("tbody", {}, rows.filter(([, key]) => now[key] !== undefined && then[key] !== undefined)
-      .map(([name, key]) => h("tr", { "data-figure": key }, h("td", {}, name),
-        h("td", { class: "right number", "data-now": now[key] }, formatCount(now[key])),
-        h("td", { class: "right number", "data-then": then[key] }, formatCount(then[key])),
-        h("td", { class: `right number ${then[key] < now[key] ? "less"
-          : then[key] > now[key] ? "more" : ""}` }, formatChange(then[key] - now[key]))))));
+    h("tbody", {}, rows.filter(([, key]) => now[key] !== undefined || then[key] !== undefined)
+      .map(([name, key]) => {
+        const isKnown = now[key] !== undefined && then[key] !== undefined;
+        return h("tr", { "data-figure": isKnown && key }, h("td", {}, name),
+          h("td", { class: "right number", "data-now": now[key] }, formatKnown(now[key])),
+          h("td", { class: "right number", "data-then": then[key] }, formatKnown(then[key])),
+          h("td", { class: `right number ${then[key] < now[key] ? "less"
+            : then[key] > now[key] ? "more" : ""}` },
+          isKnown ? formatChange(then[key] - now[key]) : "unknown"));
+      })));
 }
 
 const signs = { removed: "−", added: "+", changed: "~", moved: ">" };
@@ -75,12 +79,13 @@ class ChangePanel {
     this.kind = h("select", { id: "change-kind", "aria-label": "Kind of change" },
       h("option", { value: "checkpoint" }, "checkpoint modules"),
       h("option", { value: "fuse" }, "fused attention in modules"),
-      h("option", { value: "recompute" }, "make saved slots again"));
+      h("option", { value: "recompute" }, "recompute saved slots"));
     this.pattern = h("input", { id: "change-pattern", type: "text", spellcheck: "false",
-      placeholder: "layers.* (* and ? are wildcards)", "aria-label": "Which ones" });
+      required: true, placeholder: "layers.* (* and ? are wildcards)",
+      "aria-label": "Which ones" });
     this.entries = entryTable(app);
     this.element = panel("change", "What if", h("span", {}, "Tick modules (checkpoint) or saved " +
-      "tensors (make again) in the tables below, or type which ones. To compare with another " +
+      "tensors (recompute) in the tables below, or type which ones. To compare with another " +
       "step, drop its graph file anywhere on the page or ", this.fileButton(), "."),
     h("form", { class: "line", on: { submit: (event) => this.add(event) } },
       this.kind, this.pattern, h("button", { type: "submit" }, "add")),
@@ -141,10 +146,12 @@ class ChangePanel {
     return [h("div", { class: "pair" },
       h("div", {}, comparison(figures(model.graph, model.line), figures(other.graph, other.line),
         isWhatIf ? ["now", "then"] : ["before", "after"]),
+      !isWhatIf && h("p", { class: "about", id: "compared-files" },
+        `Before: ${app.fileNames()[0]}. After: ${app.fileNames()[1]}.`),
       (isFused(model.graph) || isFused(other.graph)) && h("p", { class: "about" },
         `Of the flops: ${fusedNote}.`),
       app.notes.map((note) => h("p", { class: "about note" }, note)),
-      isWhatIf && h("p", { class: "about" }, "The same answer in a terminal: ",
+      isWhatIf && h("p", { class: "about commands" }, "The same answer in a terminal: ",
         commands(changes, app.about.file).map((command, i) => [i > 0 ? " && " : "", h("code", {}, command)]))),
       h("div", {}, h("h3", {}, `What changed: ${Object.keys(signs).map((kind) =>
         `${formatCount(count(kind))} ${kind}`).join(", ")}`), this.entries.element))];

@@ -150,7 +150,7 @@ class Details {
       maker && h("p", {}, "made by ", link(kept.made, () =>
         this.app.select(`node:${maker.node}`))),
       canRun && h("p", {}, h("label", {}, changeBox(this.app, "recompute", labels,
-        `make again: ${labels.join(", ")}`), " what if it were made again where it is read?"))];
+        `recompute: ${labels.join(", ")}`), " what if it were recomputed where it is read?"))];
   }
 
   // What the mask of an attention hides, where that is what is kept.
@@ -261,7 +261,7 @@ class Details {
         found.highest > 0 && fact("live at most", formatBytes(found.highest)),
         found.highest > 0 && fact("transient at most", formatBytes(found.transient))),
       path && h("p", {}, h("label", {}, changeBox(this.app, "checkpoint", patterns,
-        `checkpoint ${path}`), ` what if ${patterns.length === 1 ? patterns[0] : path} were a ` +
+        `checkpoint ${path}`, found.paths), ` what if ${patterns.length === 1 ? patterns[0] : path} were a ` +
         "checkpoint?")),
       path && h("p", {}, link("show it on the tape", () => this.app.openOnTape(found.paths[0]))),
       path && found.paths.length > 1 ? h("p", { class: "about" },

@@ -1,5 +1,6 @@
 // The header's numbers, the three words, and what is wrong.
-import { changeText, fusedNote, keyOfSavers, savers } from "./advice.js";
+import { changeText, fusedNote, savers } from "./advice.js";
+import { saversLink } from "./savers_details.js";
 import { h, link } from "./dom.js";
 import { bytesText, formatChange, formatCount, formatShare, formatUnits, plural }
   from "./format.js";
@@ -24,6 +25,7 @@ function isUnknown({ line, summary }, key) {
 // What a change does to a figure of the summary. What runs again in the backward pass is no part of
 // the figure, and is of the change.
 function changeOf({ model, other, otherName }, key, unit) {
+  if (isUnknown(other, key)) return h("dd", { class: "then" }, `${otherName}: unknown`);
   const now = model.summary[key], then = other.summary[key];
   const again = key === "flops" ? other.allFlops - then : 0;
   const change = key === "flops" ? other.allFlops - model.allFlops : then - now;
@@ -38,10 +40,10 @@ function figure(app, name, key, { unit = true, large = false, notes = [] } = {})
   if (isUnknown(app.model, key))
     return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
       h("dt", {}, name),
-      h("dd", { class: "value" }, "unknown"), h("dd", {}, "no ledger watched; take ",
-        h("code", {}, "ledger.graph()")));
-  const hasThen = app.other && !isUnknown(app.other, key);
-  const change = hasThen && changeOf(app, key, unit);
+      h("dd", { class: "value" }, "unknown"), app.other && !isUnknown(app.other, key) &&
+        h("dd", { class: "then" }, `${app.otherName}: ${formatCount(app.other.summary[key])}`),
+      h("dd", {}, "no ledger watched; take ", h("code", {}, "ledger.graph()")));
+  const change = app.other && changeOf(app, key, unit);
   return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
     h("dt", {}, name),
     h("dd", { class: "value", "data-value": now }, formatCount(now),
@@ -148,16 +150,16 @@ function keepsMost(app) {
   const all = savers(app.model), total = app.model.summary.saved_activation_bytes;
   const first = all.filter(({ bytes }) => bytes === all[0].bytes), { length } = first;
   if (length === 0) return [];
-  const name = (group) => [link(group.label, () => app.select(keyOfSavers(group))),
-    group.rows.length > 1 ? ` × ${formatCount(group.rows.length)}` : ""];
-  const figures = `${bytesText(all[0].bytes)}${length > 1 ? " each" : ""}, ` +
-    `${formatShare(all[0].bytes, total)}`;
-  if (length === 1) return ["the most is kept by ", name(first[0]), `, ${figures}, for ` +
-    `${first[0].why}.`];
+  const name = (group) => saversLink(app, group);
+  const bytes = bytesText(all[0].bytes), share = formatShare(all[0].bytes, total);
+  if (length === 1) return ["the most is kept by ", name(first[0]),
+    first[0].rows.length > 1 ? ` × ${formatCount(first[0].rows.length)}` : "",
+    `, ${bytes}, ${share}, for ${first[0].why}.`];
   const count = countWords[length - 2] ?? formatCount(length);
-  return [`the most is kept by ${count} alike, ${figures}: `,
+  return [`${count} kinds of tensors keep the most, each kind ${bytes} (${share} of all): `,
     first.slice(0, mostAlike).map((group, i) => [i > 0 ? "; " : "", name(group),
-      `, for ${group.why}`]), length > mostAlike ? "; and others." : "."];
+      ` (${plural(group.rows.length, "tensor")}), for ${group.why}`]),
+    length > mostAlike ? "; and others." : "."];
 }
 
 // The answer for those who read one line: who keeps the most, why, and what would help the most.

@@ -6,6 +6,9 @@ const units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 /** "1,234,567". */
 export const formatCount = (count) => grouped.format(count);
 
+/** The same, or "unknown". */
+export const formatKnown = (count) => (count === undefined ? "unknown" : formatCount(count));
+
 /** "+1,234", "-5", "0". */
 export const formatChange = (count) => (count > 0 ? "+" : "") + formatCount(count);
 
@@ -59,6 +62,10 @@ export const straight = (text) => text.replace(/[\u061c\u200e\u200f\u202a-\u202e
 /** The text, cut to so many characters. */
 export const clip = (text, characters) =>
   (text.length <= characters ? text : `${text.slice(0, characters - 1)}…`);
+
+/** The same, from its end. */
+export const clipStart = (text, characters) =>
+  (text.length <= characters ? text : `…${text.slice(text.length - characters + 1)}`);
 
 /**
  * The text with "?" for control characters, as errors of the library name things; what is longer

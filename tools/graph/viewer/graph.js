@@ -1,14 +1,15 @@
 // A graph of the format tapehead-graph/1, read and indexed. The rows stay as the file has them, but
 // that an id which is missing is -1, as in the library.
+import { checkFile } from "./check.js";
 import { place, straight } from "./format.js";
 
 export const categories = ["parameter", "optimizer_state", "input", "constant", "saved",
   "gradient", "transient"];
 
-const bytesOf = { f64: 8, i64: 8, f32: 4, i32: 4, bf16: 2, f16: 2 };
+const sizes = { f64: 8, i64: 8, f32: 4, bf16: 2, f16: 2, bool: 1 };
 
-/** Bytes of an element; those of bool and of small integers are 1. */
-export const elementBytes = (dtype) => bytesOf[dtype] ?? 1;
+/** Bytes of an element. */
+export const elementBytes = (dtype) => sizes[dtype];
 
 export const elements = (shape) => shape.reduce((product, dim) => product * dim, 1);
 
@@ -18,43 +19,21 @@ export function neededBytes(value) {
     value.strides[i] !== 0 || dim === 0 ? bytes * dim : bytes, elementBytes(value.dtype));
 }
 
-function checkIds(graph) {
-  const check = (id, rows, what, least = 0) => {
-    if (!Number.isInteger(id) || id < least || id >= rows.length)
-      throw new Error(`${what} names row ${id} of ${rows.length}`);
-  };
-  for (const node of graph.nodes) {
-    check(node.output, graph.values, "a node");
-    for (const input of node.inputs) check(input, graph.values, "a node");
-    for (const position of node.donatable) check(position, node.inputs, "a donatable input");
-  }
-  for (const value of graph.values) {
-    check(value.storage, graph.storages, "a value");
-    check(value.producer, graph.nodes, "a value", -1);
-  }
-  for (const slot of graph.saved) {
-    check(slot.node, graph.nodes, "a saved slot");
-    check(slot.value, graph.values, "a saved slot");
-    check(slot.packing, graph.packings, "a saved slot", -1);
-  }
-  for (const step of graph.steps) check(step.node, graph.nodes, "a step", -1);
-  for (const event of graph.events) {
-    check(event.step, graph.steps, "an event");
-    check(event.storage, graph.storages, "an event");
-  }
-}
-
 // Marks that turn text round, as they are or as JSON escapes them; they are rare.
 const turning =
   /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\\u(061c|200[ef]|202[a-e]|206[6-9])/i;
 
 const straightened = (key, value) => (typeof value === "string" ? straight(value) : value);
 
-/** The graph in a file's text. Throws an Error that says why when it is none. */
-export function readGraph(text) {
+/**
+ * The graph in a file's text. Throws an Error that says why when it is none, or when its bytes or
+ * its flops add up to more than `most`.
+ */
+export function readGraph(text, most = Infinity) {
   const file = JSON.parse(text, turning.test(text) ? straightened : undefined);
   if (file?.format !== "tapehead-graph/1") throw new Error("its format is not tapehead-graph/1");
-  const graph = {
+  checkFile(file, { categories, sizes, most });
+  return {
     nodes: file.nodes.map((node) =>
       ({ recomputed: false, planned: false, donatable: [], ...node })),
     values: file.values.map((value) => ({ ...value, producer: value.producer ?? -1 })),
@@ -65,8 +44,6 @@ export function readGraph(text) {
     events: file.events ?? [],
     liveBefore: file.live_before ?? 0,
   };
-  checkIds(graph);
-  return graph;
 }
 
 // ---- names -------------------------------------------------------------------------------------

@@ -63,7 +63,8 @@ const hasNoNumber = (heads) => heads.some((head) => head.some((row) => row.inclu
 function mapsOfModule({ module, heads, ...map }) {
   return h("div", { class: "maps" },
     h("h4", {}, `Attention weights of ${straight(module)}`),
-    h("p", { class: "legend" }, "a row is a query, a column a key; weights 0 ", scale(), " 1",
+    h("p", { class: "legend" }, "a row is a query, a column a key; ",
+      h("span", { class: "scale-line" }, "weights 0 ", scale(), " 1"),
       hasNoNumber(heads) && ", pink: not a number"),
     h("div", { class: "heads" }, heads.map((head, k) => {
       const canvas = h("canvas", { role: "img", "aria-label": `head ${k} of ${module}` });

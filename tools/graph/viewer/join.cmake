@@ -5,12 +5,12 @@
 # imports come first. No other tool is needed to build.
 
 set(viewer_dir ${CMAKE_CURRENT_LIST_DIR})
-set(viewer_scripts format lists graph maker replay module_tree script donatable near_names regions
+set(viewer_scripts format lists check graph maker replay module_tree script donatable near_names regions
   attention_chain compaction whatif_donation whatif_gradients whatif_checkpoint whatif_fuse
-  whatif_recompute whatif diff sizes size_roles dom state model table colours advice products figures_panel
-  advice_panel change_panel modules_panel timeline_strips timeline_drawing timeline_panel
+  whatif_recompute whatif diff sizes size_roles dom state model table colours advice savers_details products
+  figures_panel advice_panel change_panel modules_panel timeline_strips timeline_drawing timeline_panel
   saved_panel tape_layout tape_colours tape_changes tape_saved tape_drawing tape_panel mask
-  mask_grid heat_maps attention_panel preview keyboard savers_details details_panel main)
+  mask_grid heat_maps attention_panel preview keyboard details_panel main)
 
 function(tapehead_read name out)
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS

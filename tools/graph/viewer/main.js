@@ -6,16 +6,16 @@ import { changePanel } from "./change_panel.js";
 import { detailsPanel } from "./details_panel.js";
 import { h, link } from "./dom.js";
 import { figuresPanel } from "./figures_panel.js";
-import { formatCount, straight } from "./format.js";
+import { fitLabel, formatKnown, straight } from "./format.js";
 import { readGraph } from "./graph.js";
 import { listenToKeys } from "./keyboard.js";
 import { makeModel } from "./model.js";
 import { folded } from "./module_tree.js";
 import { modulesPanel } from "./modules_panel.js";
-import { savedPanel } from "./saved_panel.js";
+import { isOrder, savedPanel } from "./saved_panel.js";
 import { parseSizes, unusedSizes } from "./sizes.js";
 import { ambiguousLetters } from "./size_roles.js";
-import { State, unknownNames } from "./state.js";
+import { State, parametersIn, unknownNames } from "./state.js";
 import { tapePanel } from "./tape_panel.js";
 import { timelinePanel } from "./timeline_panel.js";
 import { answered } from "./whatif.js";
@@ -24,6 +24,12 @@ const data = (id) => document.getElementById(id)?.textContent;
 
 const sizesText = (sizes) =>
   Object.entries(sizes).map(([name, size]) => `${name}=${size}`).join(" ");
+
+// What the page's address asks for and the page does not know.
+function unknownIn(hash) {
+  const orders = parametersIn(hash).getAll("sort").filter((order) => !isOrder(order));
+  return [...unknownNames(hash), ...orders.map((order) => `sort=${fitLabel(order, 60)}`)];
+}
 
 // What every panel is given: the graph's model, what it is compared with, and the state. A panel
 // has an element, a list `uses` of the parts of the state that it shows, and update().
@@ -34,6 +40,7 @@ class App {
     this.model = makeModel(readGraph(data("graph")));
     const second = data("other");
     this.second = second ? makeModel(readGraph(second)) : null;
+    this.secondName = this.about.other_file;
     this.problem = "";
     this.notes = [];  // on the change
     this.best = null;  // of the changes that were tried
@@ -41,10 +48,10 @@ class App {
     this.shown = new Map();
     this.unread = new Set(this.about.findings.filter(({ rule }) => rule === "unread")
       .map(({ slot }) => this.keyOfSlot(slot)));
-    this.address = unknownNames(location.hash);
+    this.address = unknownIn(location.hash);
     this.state = new State({ sizes: sizesText(this.about.sizes) }, () => this.update());
     addEventListener("hashchange", () => {
-      this.address = unknownNames(location.hash);
+      this.address = unknownIn(location.hash);
       this.showStrip();
     });
     this.compare();
@@ -55,8 +62,11 @@ class App {
     this.panels = [figuresPanel, timelinePanel, advicePanel, changePanel, modulesPanel, savedPanel,
       tapePanel, attentionPanel, detailsPanel].map((make) => make(this));
     const [...elements] = this.panels.map(({ element }) => element);
-    const details = elements.pop();
-    body.replaceChildren(this.header(), h("main", {}, elements), details);
+    const details = elements.pop(), header = this.header();
+    body.replaceChildren(header, h("main", {}, elements), details);
+    // What stays in sight below the header stands below all of its lines.
+    new ResizeObserver(() => document.documentElement.style.setProperty("--header",
+      `${header.offsetHeight}px`)).observe(header);
     listenToKeys(this);
     // Drawings take their colours and their widths when they are drawn.
     const drawAgain = () => {
@@ -105,10 +115,11 @@ class App {
     const { changes } = this.state.value, { model, other } = this;
     this.strip.hidden = other === null;
     if (other === null) return;
-    const figure = (name, key) => (other.summary[key] === undefined ? "" : ` ${name} ` +
-      `${formatCount(model.summary[key])} → ${formatCount(other.summary[key])} bytes.`);
+    const figure = (name, key) => ` ${name} ${formatKnown(model.summary[key])} → ` +
+      `${formatKnown(other.summary[key])} bytes.`;
     this.strip.replaceChildren(h("strong", {}, changes.length > 0
-      ? `What if: ${changes.map(changeText).join(", ")}.` : "Two graphs, before and after."),
+      ? `What if: ${changes.map(changeText).join(", ")}.`
+      : `Before: ${this.fileNames()[0]}, after: ${this.fileNames()[1]}.`),
     figure("Saved", "saved_activation_bytes"), figure("Peak", "peak_bytes"), " ",
     link("take back", () => (changes.length > 0 ? this.state.set({ changes: [] })
       : this.closeOther())));
@@ -139,12 +150,19 @@ class App {
 
   async openOther(file) {
     try {
-      this.second = makeModel(readGraph(await file.text()));
+      this.second = makeModel(readGraph(await file.text(), Number.MAX_SAFE_INTEGER));
+      this.secondName = file.name;
       this.state.set({ changes: [] });
     } catch (error) {
       this.problem = `${file.name} cannot be compared: ${error.message}`;
       this.update();
     }
+  }
+
+  /** Of the two graphs that are compared, before and after. */
+  fileNames() {
+    return [this.about.file, this.secondName || "the second graph"].map((name) =>
+      straight(fitLabel(name, 60)));
   }
 
   /** Ends the comparison with a second graph. */

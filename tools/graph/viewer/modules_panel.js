@@ -23,19 +23,24 @@ export function patternsOf(graph, paths) {
   return paths;
 }
 
-/** A box that makes the changes, or takes them back. */
-export function changeBox(app, kind, patterns, label) {
+/**
+ * A box that makes the changes, or takes them back. `names`: what the patterns stand for, one by
+ * one; the box is undecided where only some of it is changed.
+ */
+export function changeBox(app, kind, patterns, label, names = patterns) {
   const { changes } = app.state.value;
   const has = (pattern) => changes.some((one) => one.kind === kind && one.pattern === pattern);
-  const checked = patterns.every(has);
+  const checked = patterns.every(has) || names.every(has);
   const toggle = () => {
-    const rest = changes.filter((one) => one.kind !== kind || !patterns.includes(one.pattern));
+    const rest = changes.filter((one) => one.kind !== kind ||
+      ![...patterns, ...names].includes(one.pattern));
     app.state.set({ changes: checked ? rest
       : [...rest, ...patterns.map((pattern) => ({ kind, pattern }))] });
   };
   const box = h("input", { type: "checkbox", "aria-label": label, title: label,
     on: { change: toggle } });
   box.checked = checked;
+  box.indeterminate = !checked && [...patterns, ...names].some(has);
   return box;
 }
 
@@ -72,6 +77,8 @@ class Rows {
     const tree = folded(this.model.tree, new Set(unfolded));
     this.own(tree, "(root)", "", 0);
     this.children(tree, 0);
+    if (this.rows.length > 1) this.rows.push({ ...this.model.tree, kind: "module", name: "total",
+      key: "module:", depth: 0, isOpen: false, canOpen: false });
   }
 
   // Two levels are open until the user says otherwise; operations are asked for.
@@ -140,13 +147,21 @@ class ModulesPanel {
       height: 38,
       open: (row) => app.select(row.key),
       sort: (key) => app.state.set({ modules: key === app.state.value.modules ? "" : key }) });
-    this.element = panel("modules", "Modules", "A row counts the module and all below it; what " +
-      "several modules keep counts in the module that encloses them, and is \"shared\" below " +
-      "it. Modules that are alike but for their number stand as one row with the sum; \"live at " +
-      "most\" is the most memory that was live while one of them ran, forward or backward, and " +
-      "\"transient at most\" the same for memory that comes and goes. \"(own)\" is what lies in no " +
-      "module below, or in several.",
-    this.table.element);
+    this.about = h("span");
+    this.element = panel("modules", "Modules", this.about, this.table.element);
+  }
+
+  // How its rows and the columns that it has are to be read.
+  tell(columns) {
+    const has = (key) => columns.some((column) => column.key === key);
+    this.about.textContent = "A row counts the module and all below it. What several modules " +
+      "keep counts once, in the row of the module that encloses them all" +
+      `${has("shared") ? "; \"shared\" repeats it, uncounted, in each row below that keeps some " +
+        "of it" : ""}. Modules that are alike but for their number stand as one row with the sum.` +
+      `${has("highest") ? " \"live at most\" is the most memory that was live while one of them " +
+        "ran, forward or backward." : ""}${has("transient") ? " \"transient at most\" is the " +
+        "same for memory that comes and goes." : ""} "(own)" is what lies in no module below, or ` +
+      "in several.";
   }
 
   nameCell(row) {
@@ -202,7 +217,7 @@ class ModulesPanel {
       right("highest", "live at most", "minmax(104px, 0.7fr)", most("highest")));
     list.push({ key: "checkpoint", title: "checkpoint", width: "74px", cell: (row) =>
       (row.kind !== "module" || row.path === "" ? "" : changeBox(app, "checkpoint",
-        patternsOf(app.model.graph, row.paths), `checkpoint ${row.path}`)) });
+        patternsOf(app.model.graph, row.paths), `checkpoint ${row.path}`, row.paths)) });
     return list;
   }
 
@@ -240,7 +255,9 @@ class ModulesPanel {
       this.others = app.other.byPath;
       rows = this.added(rows.map((row) => this.marked(row)));
     }
-    this.table.show(rows, { columns: this.columns(), order: app.state.value.modules,
+    const columns = this.columns();
+    this.tell(columns);
+    this.table.show(rows, { columns, order: app.state.value.modules,
       selected: app.state.value.select });
   }
 }

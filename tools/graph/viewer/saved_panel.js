@@ -41,8 +41,13 @@ const orders = {
   freed: (a, b) => a.freed - b.freed,
 };
 
+const nameOfOrder = (order) => order.replace(/^-/, "");
+
+/** Whether rows can be sorted so: "bytes" or, downwards, "-bytes". */
+export const isOrder = (order) => Object.hasOwn(orders, nameOfOrder(order));
+
 function sorted(rows, order) {
-  const by = orders[order.replace(/^-/, "")] ?? orders.bytes;
+  const by = isOrder(order) ? orders[nameOfOrder(order)] : orders.bytes;
   const sign = order.startsWith("-") ? -1 : 1;
   return [...rows].sort((a, b) => sign * by(a, b));
 }
@@ -147,8 +152,8 @@ class SavedPanel {
         cell: (row) => (row.name ? lines(row.name, words(row.category))
           : lines(row.madeBy.operation, row.madeBy.from)) },
       { key: "shape", title: "shape", width: "minmax(142px, 0.8fr)", sortable: true,
-        cell: (row) => lines(describe(row.value), shapeInLetters(row.value.shape, app.letters) ||
-          words(row.category)) },
+        cell: (row) => lines(describe(row.value), [shapeInLetters(row.value.shape, app.letters),
+          words(row.category)].filter(Boolean).join(" · ")) },
       { key: "bytes", title: "bytes", width: "minmax(100px, 0.6fr)", right: true, sortable: true,
         cell: (row) => lines(formatCount(row.bytes), row.pins
           ? `shows ${formatCount(row.needed)}` : formatUnits(row.bytes)) },
@@ -157,7 +162,7 @@ class SavedPanel {
         cell: (row) => h("div", { class: "two-lines" }, row.why) },
       { key: "freed", title: "freed", width: "66px", sortable: true, right: true,
         cell: (row) => (row.freed < 0 ? "not seen" : `step ${formatCount(row.freed)}`) },
-      { key: "again", title: "make again", width: "52px", cell: (row) => this.again(row) },
+      { key: "again", title: "recompute", width: "70px", cell: (row) => this.again(row) },
     ];
   }
 
@@ -167,7 +172,7 @@ class SavedPanel {
       graph.values[graph.saved[slot].value].producer < 0))
       return "";
     const labels = [...new Set(row.slots.map((slot) => slotLabel(graph, graph.saved[slot])))];
-    return changeBox(this.app, "recompute", labels, `make again: ${labels.join(", ")}`);
+    return changeBox(this.app, "recompute", labels, `recompute: ${labels.join(", ")}`);
   }
 
   update() {

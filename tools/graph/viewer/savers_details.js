@@ -1,6 +1,6 @@
 // What slots that differ in the numbers of their modules alone keep together, and each of them.
-import { savers } from "./advice.js";
-import { h } from "./dom.js";
+import { keyOfSavers, savers, shortLabel, starredLabel } from "./advice.js";
+import { h, link } from "./dom.js";
 import { formatBytes, formatCount, formatShare } from "./format.js";
 import { slotLabel } from "./graph.js";
 import { bytesInLetters } from "./sizes.js";
@@ -19,17 +19,27 @@ function keptTable(app, rows) {
   return table.element;
 }
 
+/** The name of a group of savers(), which opens it. */
+export const saversLink = (app, group) => link(shortLabel(group.label), () =>
+  app.select(keyOfSavers(group)), { title: group.label });
+
+// What else keeps the same memory.
+const others = ({ graph }, { label, rows }) => [...new Set(rows.flatMap(({ slots }) =>
+  slots.map((slot) => starredLabel(graph, graph.saved[slot]))))].filter((one) => one !== label);
+
 /** Of a label of savers(), as elements; null when nothing has it. */
 export function saversDetails(app, label) {
   const group = savers(app.model).find((one) => one.label === label);
   if (!group) return null;
   const { rows, bytes, why } = group, total = app.model.summary.saved_activation_bytes;
   const fact = (name, ...content) => [h("dt", {}, name), h("dd", {}, ...content)];
+  const also = others(app.model, group);
   const [first] = rows, each = bytesInLetters(first.value, first.bytes, app.letters);
   return [h("h3", {}, `${label} × ${formatCount(rows.length)}`),
     h("dl", { class: "facts" }, fact("bytes together", formatBytes(bytes)),
       fact("share", `${formatShare(bytes, total)} of the saved activations`),
       each && fact("the first", h("span", { class: "formula" }, `${each} bytes`)),
-      fact("why", why)),
+      fact("why", why),
+      also.length > 0 && fact("kept by, too", also.join(", "))),
     h("h4", {}, "Each of them"), keptTable(app, rows)];
 }

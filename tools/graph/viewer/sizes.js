@@ -67,7 +67,7 @@ function power(names) {
 }
 
 function term({ factor, key }) {
-  if (key === "") return formatCount(factor);
+  if (key === "") return String(factor);
   return factor === 1 ? key : `${factor}*${key}`;
 }
 

@@ -21,12 +21,13 @@ const defaults = {
 const lists = ["only", "toggled", "unfolded", "tape", "shown"];
 const texts = ["select", "query", "sort", "modules", "sizes", "colour"];
 
-const parametersIn = (hash) => new URLSearchParams(hash.replace(/^#/, ""));
+/** The names and values in the page's address. */
+export const parametersIn = (hash) => new URLSearchParams(hash.replace(/^#/, ""));
 
 /** Names in the page's address that it does not know, each once. */
 export const unknownNames = (hash) => [...new Set(parametersIn(hash).keys())].filter((name) =>
   !texts.includes(name) && !lists.includes(name) && name !== "range" &&
-  !isChange({ kind: name, pattern: "*" }));
+  !isChange({ kind: name }));
 
 function read(hash) {
   const parameters = parametersIn(hash);

@@ -6,9 +6,17 @@ import { clip, formatCount, plural } from "./format.js";
 import { drawSaved, slotsByRow } from "./tape_saved.js";
 
 const rowHeight = 30, boxHeight = 22, laneWidth = 9, mostLanes = 8, indent = 12;
-const widest = 1300;
 const letter = 7.2;   // pixels of one
 const leastName = 6;  // letters of a name that stay
+
+const gap = 12;       // between heads
+
+// Heads of the middle and of the backward pass, shorter ones for narrower drawings.
+const heads = [
+  ["saved for the backward pass: shape, bytes", "backward ↑: rules, and the slots they read"],
+  ["saved: shape, bytes", "backward ↑: rules, slots read"],
+  ["saved", "backward ↑"],
+];
 
 const marks = { node: "", module: "▸ ", open: "▾ ", added: "+ " };
 const verbs = { node: "operation", module: "unfold", open: "fold", added: "new operation" };
@@ -18,9 +26,9 @@ const insetOf = (row) => Math.min(row.inside.length, 8) * indent;
 class Drawing {
   constructor(app, layout, colours, changes, width) {
     Object.assign(this, { app, layout, colours, changes });
-    this.width = Math.min(Math.max(width, 640), widest);
+    this.width = Math.max(width, 640);
     this.margin = 10 + laneWidth * (Math.min(layout.lanes, mostLanes) + 1);
-    this.side = Math.min(300, Math.max(170, this.width * 0.26));
+    this.side = Math.min(420, Math.max(170, this.width * 0.26));
     this.middle = this.margin + this.side + 40;   // where what is saved begins
     this.right = this.width - this.side - 10;     // where the backward pass does
     this.slots = slotsByRow(layout);
@@ -39,9 +47,12 @@ class Drawing {
   heads() {
     const head = (x, text, anchor) => svg("text", { x, y: 16, class: "head",
       "text-anchor": anchor }, text);
-    return [head(this.margin, "forward ↓", "start"),
-      head((this.middle + this.right) / 2, "saved for the backward pass: shape, bytes", "middle"),
-      head(this.width - 10, "backward ↑: rules, and the slots they read", "end")];
+    const middle = (this.middle + this.right) / 2;
+    const [saved, backward] = heads.find(([one, other]) => one.length * letter / 2 + gap <
+      Math.min(this.width - 10 - other.length * letter - middle, middle - this.middle + 40)) ??
+      heads.at(-1);
+    return [head(this.margin, "forward ↓", "start"), head(middle, saved, "middle"),
+      head(this.width - 10, backward, "end")];
   }
 
   // The border of an open module.

@@ -2,13 +2,20 @@
 // to the rules that read it.
 import { partClass } from "./tape_colours.js";
 import { onEnter, svg } from "./dom.js";
-import { clip, formatBytes, formatCount, plural } from "./format.js";
+import { clipStart, formatBytes, formatCount, plural, shapeText } from "./format.js";
 import { append } from "./lists.js";
 
 const gap = 6;
-const inRow = 4;     // the others are counted
-const room = 76;     // at the right, for the lines
+const inRow = 4;     // at most; the others are counted
+const room = 56;     // at the right, for the lines
 const letter = 6.9;  // pixels of one
+
+const padding = 16;     // of a pill, both sides together
+const widthOfMore = 7 * letter + padding;  // of "12 more"
+
+const bytesOf = (list) => list.reduce((sum, { bytes }) => sum + bytes, 0);
+const nameOf = ({ value }) => value.name || shapeText(value.shape);
+const short = (text) => text.replaceAll(", ", ",");
 
 // Several pieces of memory as one: who reads any of them, and their bytes.
 function merged(entries) {
@@ -44,14 +51,25 @@ class Saved {
   }
 
   pills(home, entries) {
-    const shown = entries.slice(0, inRow), rest = entries.slice(inRow);
-    const count = shown.length + (rest.length > 0 ? 1 : 0);
-    const width = (this.width - gap * (count - 1)) / count;
+    const fitting = this.fitting(entries);
+    const shown = entries.slice(0, fitting), rest = entries.slice(fitting);
+    const others = rest.length > 0 ? widthOfMore : 0;
+    const width = (this.width + gap - (others > 0 ? others + gap : 0)) / fitting - gap;
     const at = (k) => ({ home, x: this.from + k * (width + gap), width });
     const list = shown.map(({ kept, slots }, k) => ({ ...at(k), slots, key: kept.key, list: [kept],
-      select: kept.key, text: kept.value.name || `(${kept.value.shape.join(", ")})` }));
-    return rest.length === 0 ? list : [...list, { ...merged(rest), ...at(inRow),
+      select: kept.key, text: nameOf(kept) }));
+    return rest.length === 0 ? list : [...list, { ...merged(rest), ...at(fitting), width: others, isRest: true,
       text: `${formatCount(rest.length)} more` }];
+  }
+
+  // How many stand one by one so that each shows at least its short text; one in any case.
+  fitting(entries) {
+    const least = Math.max(...entries.map(({ kept }) =>
+      short(nameOf(kept)).length + formatCount(kept.bytes).length + 2)) * letter + padding;
+    if (entries.length <= inRow && entries.length * (least + gap) <= this.width + gap)
+      return entries.length;
+    return Math.max(1, Math.min(inRow, entries.length - 1,
+      Math.floor((this.width - widthOfMore) / (least + gap))));
   }
 
   // What a folded module saves, as one.
@@ -75,25 +93,29 @@ class Saved {
         `C${end + 30} ${y} ${to - 44} ${drawing.y(row)} ${to} ${drawing.y(row)}` })));
   }
 
-  // Its exact bytes are never cut off; larger units stand behind them where there is room.
-  text({ text, list, width }) {
-    const bytes = list.reduce((sum, kept) => sum + kept.bytes, 0);
-    const most = Math.floor((width - 16) / letter), both = formatBytes(bytes);
+  // Its exact bytes are never cut off; larger units stand behind them where there is room. Of a
+  // name the end tells more than the beginning. What is left over is counted, with its bytes in the
+  // title alone.
+  text({ text, list, width, isRest }) {
+    if (isRest) return text;
+    const bytes = bytesOf(list);
+    const most = Math.floor((width - padding) / letter), both = formatBytes(bytes);
     const figure = text.length + both.length + 2 <= most ? both : formatCount(bytes);
     const left = most - figure.length - 2;
-    return left >= 3 ? `${clip(text, left)}  ${figure}` : figure;
+    return left >= 3 ? `${text.length <= left ? text : clipStart(short(text), left)}  ${figure}`
+      : figure;
   }
 
   pill(pill) {
     const { x, width, key, select, list } = pill, y = this.drawing.y(pill.home);
     const { colours, changes } = this.drawing;
     const act = () => (select ? this.app.select(select) : undefined);
-    const text = this.text(pill);
+    const text = this.text(pill), whole = `${pill.text}  ${formatBytes(bytesOf(list))}`;
     const names = ["storage press", this.isSelected(pill) ? "selected" : "",
       pill.isBundle ? "bundle" : "", changes.ofKept(list, this.app.model.graph)];
     return svg("g", { class: names.join(" "), tabindex: select ? 0 : null,
-      role: select ? "button" : null, "data-key": key, "aria-label": `saved: ${text}`,
-      on: { click: act, keydown: onEnter(act) } },
+      role: select ? "button" : null, "data-key": key, "aria-label": `saved: ${whole}`,
+      on: { click: act, keydown: onEnter(act) } }, svg("title", {}, whole),
     svg("rect", { class: `part ${partClass(colours.ofKept(list))}`, x, y: y - 10, width,
       height: 20, rx: 10 }),
     svg("text", { x: x + width / 2, y: y + 4, "text-anchor": "middle" }, text));

@@ -14,7 +14,7 @@ const kinds = {
 };
 
 /** A change is {kind, pattern}: "checkpoint", "fuse" or "recompute", as `tapehead graph whatif`. */
-export const isChange = ({ kind, pattern }) => Object.hasOwn(kinds, kind) && pattern !== "";
+export const isChange = ({ kind }) => Object.hasOwn(kinds, kind);
 
 // The questions {kind, patterns}, in the order in which they are asked. A checkpoint hides what is
 // in it from the other questions and from other checkpoints, so all of them are one question, which

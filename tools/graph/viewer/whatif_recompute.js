@@ -36,7 +36,7 @@ function choose(graph, patterns) {
 /** What there is to say of what the patterns match: a list of sentences. */
 export function recomputeNotes(graph, patterns) {
   const { chosen, stays } = choose(graph, patterns), notes = [];
-  if (chosen.size > patterns.length) notes.push(`Made again: ${plural(chosen.size, "slot")}.`);
+  if (chosen.size > patterns.length) notes.push(`Recomputed: ${plural(chosen.size, "slot")}.`);
   if (stays.size > 0) notes.push(`Left as they are: ${formatCount(stays.size)}, as ` +
     `${slotLabel(graph, graph.saved[[...stays][0]])}: no operation that could run again made it.`);
   return notes;
