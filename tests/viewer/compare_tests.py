@@ -261,6 +261,27 @@ class CompareTest(PageTest):
                 self.assertIn(f"peak, bytes{peaks[0]}{peaks[1]}unknown", self.text("#comparison"))
                 self.assertIn(f"after: {peaks[1]}", self.text("[data-figure=peak_bytes]"))
 
+    def test_what_is_removed_has_not_the_colour_of_what_is_worse(self):
+        self.page("gpt", state="checkpoint=layers.*")
+        colours = self.script("""return ["#change .kind.removed", "#comparison .more"].map((one) =>
+            getComputedStyle(document.querySelector(one)).color);""")
+        self.assertNotEqual(*colours)
+
+    def test_heads_of_what_was_tried_stand_in_one_line_and_figures_apart(self):
+        self.set_width(1280)
+        self.page("gpt_12")
+        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        heights, gap = self.script("""
+            const range = document.createRange(), rect = (one) => {
+              range.selectNodeContents(one);
+              return range.getBoundingClientRect();
+            };
+            const heads = [...document.querySelectorAll(".changes-tried th.right")];
+            const [, peak, saved] = document.querySelector("#candidates tr").children;
+            return [heads.map((head) => rect(head).height), rect(saved).left - rect(peak).right];""")
+        self.assertEqual(len(set(heights)), 1)
+        self.assertGreater(gap, 12)
+
     def test_the_graphs_that_are_compared_are_named(self):
         self.page("gpt")
         self.one("#change input[type=file]").send_keys(self.sample("gpt_fused"))

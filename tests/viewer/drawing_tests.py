@@ -187,6 +187,7 @@ class DrawingTest(PageTest):
         self.page("gpt", "--attention", self.attention(), state="select=module:layers.0.self_attn")
         self.assertEqual(len(self.all("#details .maps .heads canvas")), 2)
         self.assertEqual(self.all("#details .mask"), [])
+        self.assertLess(self.one("#details .scale-line").rect["height"], 25)  # one line
 
     def test_a_recorded_mask_is_shown_as_a_grid_with_the_queries_that_see_nothing(self):
         file = self.attention(hidden=[[".x", "xx"]])

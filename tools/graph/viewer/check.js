@@ -136,7 +136,7 @@ class Checker {
 }
 
 /**
- * Throws an Error that names the row and the rule that it breaks. `known`: {categories, sizes: bytes
- * of an element by dtype, most: that the sums of bytes and of flops may come to}.
+ * Throws an Error that names the row and the rule that it breaks. `known`: {categories, sizes, most};
+ * sizes are bytes of an element by dtype, most is what the sums of bytes and of flops may come to.
  */
 export const checkFile = (file, known) => new Checker(file, known).run();

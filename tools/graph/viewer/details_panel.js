@@ -261,8 +261,8 @@ class Details {
         found.highest > 0 && fact("live at most", formatBytes(found.highest)),
         found.highest > 0 && fact("transient at most", formatBytes(found.transient))),
       path && h("p", {}, h("label", {}, changeBox(this.app, "checkpoint", patterns,
-        `checkpoint ${path}`, found.paths), ` what if ${patterns.length === 1 ? patterns[0] : path} were a ` +
-        "checkpoint?")),
+        `checkpoint ${path}`, found.paths),
+      ` what if ${patterns.length === 1 ? patterns[0] : path} were a checkpoint?`)),
       path && h("p", {}, link("show it on the tape", () => this.app.openOnTape(found.paths[0]))),
       path && found.paths.length > 1 ? h("p", { class: "about" },
         `Sums over ${formatCount(found.paths.length)} modules: ${starred(found.paths[0])}`) : null,

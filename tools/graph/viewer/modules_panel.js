@@ -157,7 +157,7 @@ class ModulesPanel {
     this.about.textContent = "A row counts the module and all below it. What several modules " +
       "keep counts once, in the row of the module that encloses them all" +
       `${has("shared") ? "; \"shared\" repeats it, uncounted, in each row below that keeps some " +
-        "of it" : ""}. Modules that are alike but for their number stand as one row with the sum.` +
+        "of it, once for each module of the row" : ""}. Modules that are alike but for their number stand as one row with the sum.` +
       `${has("highest") ? " \"live at most\" is the most memory that was live while one of them " +
         "ran, forward or backward." : ""}${has("transient") ? " \"transient at most\" is the " +
         "same for memory that comes and goes." : ""} "(own)" is what lies in no module below, or ` +
