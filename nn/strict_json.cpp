@@ -33,7 +33,7 @@ class Place {
     std::string path;
     for (const Level& level : levels_) {
       if (level.is_list) path += "[" + std::to_string(level.index) + "]";
-      else if (!level.key.empty()) path += (path.empty() ? "" : ".") + level.key;
+      else if (!level.key.empty()) path += (path.empty() ? "" : ".") + shortened(level.key);
     }
     return path.empty() ? path : "at " + path + ": ";
   }
@@ -96,7 +96,7 @@ const json& value_at(const json& object, const char* key) {
 }
 
 [[noreturn]] void reject_number(const char* key, const json& value, const char* what) {
-  throw JsonError("\"" + std::string(key) + "\" is " + value.dump() + ", not " + what);
+  throw JsonError("\"" + std::string(key) + "\" is " + shortened(value.dump()) + ", not " + what);
 }
 
 }  // namespace
@@ -119,11 +119,23 @@ void check_no_zero_byte(std::string_view text) {
     throw JsonError("not JSON: byte " + std::to_string(zero + 1) + " is zero");
 }
 
+std::string shortened(std::string_view text) {
+  constexpr std::size_t longest = 240, head = 120, tail = 100;
+  if (text.size() <= longest) return std::string(text);
+  const auto continues = [&](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
+  };
+  std::size_t end = head, begin = text.size() - tail;
+  while (end > 0 && continues(end)) --end;
+  while (begin < text.size() && continues(begin)) ++begin;
+  return std::string(text.substr(0, end)) + "..." + std::string(text.substr(begin));
+}
+
 // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its bracket.
 std::string json_fault(const json::exception& error) {
   const std::string_view text = error.what();
   const std::size_t bracket = text.find("] ");
-  const std::string plain(bracket == text.npos ? text : text.substr(bracket + 2));
+  const std::string plain = shortened(bracket == text.npos ? text : text.substr(bracket + 2));
   return error.id == number_overflow ? "a number is beyond float64: " + plain
                                      : "not JSON: " + plain;
 }

@@ -34,7 +34,12 @@ std::uint64_t unsigned_at(const nlohmann::json& object, const char* key);
 /// JsonError when the text has a zero byte, which the parser would take for its end.
 void check_no_zero_byte(std::string_view text);
 
+/// As much of a text from a file as a line of complaint can hold: a longer one loses its middle to
+/// "...", never a part of a UTF-8 character.
+std::string shortened(std::string_view text);
+
 /// What the parser says is wrong with the text: "not JSON: ", or, of a number beyond float64, that.
+/// What it quotes is shortened().
 std::string json_fault(const nlohmann::json::exception& error);
 
 }  // namespace tapehead::nn

@@ -73,16 +73,50 @@ TEST_CASE(
           "no module matches \"layer.0.norm2\"; the nearest names are layers.0.norm2, ");
   refused("slots(operation=\"sofmax\") >= 0",
           "no operation matches \"sofmax\"; the nearest names are softmax, ");
-  refused("saved_all(name=\"norm1.wieght\") >= 0",
-          "no value's name matches \"norm1.wieght\"; the nearest names are layers.0.norm1.weight");
-  refused("square(7, operation=\"softmax\", module=\"norm1\") == 0",
-          "no operation \"softmax\" runs in \"norm1\"");
+  refused("saved_all(name=\"layers.0.norm1.wieght\") >= 0",
+          "no slot's or value's name matches \"layers.0.norm1.wieght\"; the nearest names are "
+          "layers.0.norm1.weight");
+  refused("square(7, operation=\"softmax\", module=\"*.norm1\") == 0",
+          "no operation \"softmax\" runs in \"*.norm1\"");
+  refused("count(module=\"yers.1\") > 0", "no module matches \"yers.1\"");
+  refused("count(module=\"layers.0.nor\") > 0", "no module matches \"layers.0.nor\"");
+  refused("slots(operation=\"oftma\") > 0", "no operation matches \"oftma\"");
+  refused("slots(name=\"norm1.weight\") > 0", "no slot's or value's name matches");
   refused("flops(module=\"layers.7\") < 1 || slots > 0", "no module matches \"layers.7\"");
   refused("count(operation=\"softmax\", module=\"layers.7\") == 0", "no module matches");
   CHECK(figure("count(operation=\"sofmax\")") == 0);
-  CHECK(figure("count(operation=\"softmax\", module=\"norm1\")") == 0);
+  CHECK(figure("count(operation=\"softmax\", module=\"*.norm1\")") == 0);
   check_throws(ErrorKind::value, {"no module matches \"a\"; there are none"},
                [] { (void)graph::check_assertion(Graph{}, "saved(module=\"a\") == 0"); });
+}
+
+TEST_CASE("a module's pattern takes the module and what lies in it, and no other") {
+  const std::int64_t before = figure("saved(module=\"layers.1\")");
+  Graph graph = step();
+  for (Graph::Node& node : graph.nodes)
+    if (node.module.starts_with("layers.0")) node.module.replace(0, 8, "layers.10");
+  const auto in = [&](const std::string& module) {
+    return graph::check_assertion(graph, "saved(module=\"" + module + "\") > 0")
+        .comparisons[0]
+        .figure;
+  };
+  CHECK(in("layers.1") == before);
+  CHECK(in("layers.10") > 0);
+  CHECK(in("layers.1*") > before);
+  CHECK(in("layers.?") == before);
+  CHECK(in("layers.*.norm1") > in("layers.1.norm1"));
+}
+
+TEST_CASE("an operation's number and a slot's name choose as the reports write them") {
+  CHECK(figure("count(operation=\"matmul\")") == 4);
+  CHECK(figure("count(operation=\"matmul#2\")") == 2);
+  CHECK(figure("count(operation=\"matmul#2\", module=\"layers.1\")") == 1);
+  for (const char* name : {"cross_entropy.logits", "logits", "cross_*.logits"}) {
+    CAPTURE(name);
+    CHECK(figure("slots(name=\"" + std::string(name) + "\")") == 1);
+  }
+  CHECK(figure("slots(name=\"softmax.y\")") == 2);
+  CHECK(figure("slots(name=\"layers.0.self_attn softmax.y\")") == 1);
 }
 
 TEST_CASE("comparisons are exact, in any unit") {
@@ -161,6 +195,10 @@ TEST_CASE("tapehead graph assert tells by its exit code whether the expression h
   CHECK(run("slots == 1") == 1);
   const std::string text = nn::read_file("test", out);
   CHECK(text.find("found: " + std::to_string(step().saved.size()) + "\n") != std::string::npos);
+  CHECK(run("slots > 1 && count(operation=\"softmax\") == 2") == 0);
+  const std::string two = nn::read_file("test", out);
+  const std::size_t end = two.find('\n') + 1;
+  CHECK(two.find("   found: ") == two.find("   found: ", end) - end);
   CHECK(run("slots == 1 || peak > 1", "--json") == 0);
   const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
   CHECK(report["holds"] == true);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -141,6 +142,17 @@ TEST_CASE("one operation more shifts nothing but what follows it under the same 
   CHECK(only(graph::diff(before, after).nodes).place == "attn softmax#2");
 }
 
+TEST_CASE("a diff counts what changed, and says that a peak is unknown") {
+  const Graph before = attention_step();
+  Graph after = before;
+  after.nodes[index_of(after, "softmax")].module = "other";
+  CHECK(contains(graph::diff_text(graph::diff(before, after)),
+                 "\noperations: 1 removed, 1 added\nsaved slots: 1 moved (864 bytes)\n"));
+  after.events.clear();
+  CHECK(std::regex_search(graph::diff_text(graph::diff(before, after)),
+                          std::regex("\npeak, bytes +[0-9,]+ +unknown +unknown\n")));
+}
+
 TEST_CASE("tapehead graph diff tells by its exit code whether two files differ") {
   const Folder folder;
   const std::string a = folder.file("a.json").string(), b = folder.file("b.json").string();
@@ -151,7 +163,9 @@ TEST_CASE("tapehead graph diff tells by its exit code whether two files differ")
   graph::write_json(fused, folder.file("b.json"));
   CHECK(run_program("graph diff " + a + " " + a + " > " + out) == 0);
   CHECK(run_program("graph diff " + a + " " + b + " -o " + out) == 1);
-  CHECK(nn::read_file("test", out) == graph::diff_text(graph::diff(composed, fused)));
+  const std::string text = nn::read_file("test", out);
+  CHECK(text == graph::diff_text(graph::diff(composed, fused), a, b));
+  CHECK(text.starts_with("before: " + a + "\nafter:  " + b + "\n"));
   CHECK(run_program("graph diff " + a + " " + b + " --json > " + out) == 1);
   const json report = json::parse(nn::read_file("test", out));
   CHECK(report["equal"] == false);

@@ -118,10 +118,15 @@ TEST_CASE("tapehead graph html writes the page") {
                                                                   .other = &other,
                                                                   .sizes = {{"B", 2}, {"T", 6}},
                                                                   .budgets = {"saved < 1"}}));
+  const std::string both = nn::read_file("test", out);
+  CHECK(run_program("graph html --diff " + file +
+                    " --assert 'saved < 1' --title x --sizes B=2 T=6 " + file + " > " + out) == 0);
+  CHECK(nn::read_file("test", out) == both);
   const std::string page = folder.file("page.html").string();
   CHECK(run("-o " + page) == 0);
   CHECK(nn::read_file("test", page) == graph::to_html(gpt_step(), {.title = file, .file = file}));
   CHECK(run("--sizes T") == 2);
+  CHECK(run("--sizes T=6 nofile") == 2);
   CHECK(run("--sizes T=6 T=7") == 2);
   CHECK(nn::read_file("test", out) == "tapehead: graph html: the size T is given twice\n");
   CHECK(run("--sizes T=6 B=77777") == 2);

@@ -101,7 +101,7 @@ TEST_CASE("a slot says whose results lie in the same storage, and in which step 
     CHECK(last.operation == "softmax");
     CHECK(last.node == small_step().saved[at(row.index)].node);
   }
-  for (const graph::SavedRow& row : graph::saved_rows(small_step(), {.name = "norm1.weight"}))
+  for (const graph::SavedRow& row : graph::saved_rows(small_step(), {.name = "*.norm1.weight"}))
     CHECK(row.death == -1);  // a parameter lives on
   Graph unwatched = small_step();
   unwatched.events.clear();
@@ -124,14 +124,14 @@ TEST_CASE("queries, keys and values are told apart by the rows of the weight tha
 
 TEST_CASE("a view of a parameter is found and shown by the parameter's name") {
   const Graph graph = encoder_step({.norm_first = true});
-  const auto rows = graph::saved_rows(graph, {.name = "in_proj_weight"});
+  const auto rows = graph::saved_rows(graph, {.name = "*in_proj_weight*"});
   std::vector<std::string> names;
   const json report = json::parse(graph::saved_json(graph, rows));
   for (const json& row : report["rows"]) names.push_back(row["name"]);
   const std::string weight = "self_attn.in_proj_weight";
   CHECK(names ==
         std::vector<std::string>{weight + "[0:12]", weight + "[12:24]", weight + "[24:36]"});
-  CHECK(graph::check_assertion(graph, "slots(name=\"in_proj_weight[12:24]\") == 1").holds);
+  CHECK(graph::check_assertion(graph, "slots(name=\"*.in_proj_weight[12:24]\") == 1").holds);
 }
 
 TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
@@ -146,10 +146,14 @@ TEST_CASE("saved rows are chosen by patterns, sharing and equal dims") {
   };
   count({.operation = "soft?ax"},
         [&](auto& row) { return contains(node(row).operation, "softmax"); });
-  count({.name = "norm?.weight"}, [](auto& row) {
+  count({.name = "*norm?.weight"}, [](auto& row) {
     return contains(small_step().values[at(small_step().saved[at(row.index)].value)].name, "norm");
   });
-  count({.module = "1"}, [&](auto& row) { return contains(node(row).module, "1"); });
+  count({.module = "layers.1"},
+        [&](auto& row) { return node(row).module.starts_with("layers.1"); });
+  count({.name = "cross_entropy.logits"},
+        [&](auto& row) { return node(row).operation == "cross_entropy"; });
+  count({.operation = "matmul#2"}, [&](auto& row) { return node(row).operation == "matmul"; });
   count({.module = "(root)"}, [&](auto& row) { return node(row).module.empty(); });
   CHECK(graph::check_assertion(small_step(), "slots(module=\"(root)\") > 0").holds);
   count({.shared = true}, [](auto& row) { return !row.shared_with.empty(); });
@@ -169,11 +173,13 @@ TEST_CASE(
   refused({.module = "nosuch"}, "no module matches \"nosuch\"; the nearest names are ");
   refused({.operation = "softmix"},
           "no operation matches \"softmix\"; the nearest names are softmax");
-  refused({.name = "norm?.wait"}, "no value's name matches \"norm?.wait\"; the nearest names are ");
-  refused({.operation = "softmax", .module = "norm1"},
-          "no operation \"softmax\" runs in \"norm1\"");
+  refused({.name = "norm?.wait"}, "no slot's or value's name matches \"norm?.wait\"; the nearest ");
+  refused({.operation = "softmax", .module = "*.norm1"},
+          "no operation \"softmax\" runs in \"*.norm1\"");
   // What is there and saves nothing has no rows.
-  CHECK(graph::saved_rows(small_step(), {.operation = "reshape"}).empty());
+  const auto none = graph::saved_rows(small_step(), {.operation = "reshape"});
+  CHECK(none.empty());
+  CHECK(graph::saved_text(small_step(), none) == "nothing saved matches\n");
 }
 
 TEST_CASE("saved rows are sorted by operation, or by module, when that is asked for") {
@@ -302,7 +308,8 @@ TEST_CASE("a tape's own graph under a ledger has no peak, and the complaint name
   Tape tape;
   const Tensor y = sum(square(parameter(ones({3}))));
   const Graph graph = tape.graph();
-  check_throws(ErrorKind::value, {"timeline: ", "take ledger.graph()", "not tape.graph()"},
+  check_throws(ErrorKind::value,
+               {"peak: ", "as tape.graph() has none", "ledger.graph() of a Ledger"},
                [&] { (void)graph::peak_text(graph, 5); });
   const std::string text = graph::summary_text(graph);
   for (const char* what : {"peak", "gradients", "optimizer state"})
@@ -454,14 +461,15 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
         graph::saved_json(
             small_step(),
             graph::saved_rows(small_step(), {.shared = true, .order = graph::SavedOrder::module})));
-  CHECK(report("saved --name norm --sort operation") ==
+  CHECK(report("saved --name '*norm*' --sort operation") ==
         graph::saved_text(
             small_step(),
             graph::saved_rows(small_step(),
-                              {.name = "norm", .order = graph::SavedOrder::operation})));
+                              {.name = "*norm*", .order = graph::SavedOrder::operation})));
   CHECK(run_program("graph saved " + file + " --module nosuch 2> " + err) == 2);
   CHECK(nn::read_file("test", err).starts_with("tapehead: saved: no module matches \"nosuch\"; "));
   CHECK(report("timeline --json") == graph::timeline_json(small_step()));
+  CHECK(contains(report("peak --limit 0"), " more\n"));
   CHECK(report("peak --limit 3") == graph::peak_text(small_step(), 3));
   CHECK(report("flops") == graph::flops_text(small_step()));
   CHECK(report("dot") == graph::to_dot(small_step()));
@@ -473,8 +481,16 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
   unwatched.live_before = 0;
   graph::write_json(unwatched, std::filesystem::path(file));
   CHECK(run_program("graph summary " + file + " > " + out) == 0);
-  CHECK(run_program("graph peak " + file + " 2> " + err) == 2);
-  CHECK(contains(nn::read_file("test", err), "the graph has no events: take ledger.graph()"));
+  for (const std::string command : {"timeline", "peak", "trace", "assert"}) {
+    CAPTURE(command);
+    const std::string expression = command == "assert" ? " 'peak < 1'" : "";
+    CHECK(run_program("graph " + command + " " + file + expression + " 2> " + err) == 2);
+    const std::string said = nn::read_file("test", err);
+    CHECK(said.starts_with("tapehead: " + command + ": the graph has no events"));
+    CHECK(contains(said, "graph.json that tapehead train leaves"));
+  }
+  CHECK(run_program("graph summary " + file + " -o '' 2> " + err) == 2);
+  CHECK(contains(nn::read_file("test", err), "--out: it must name a file"));
   CHECK(run_program("graph saved " + err + " 2> " + out) == 2);
   const std::string complaint = nn::read_file("test", out);
   CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);

@@ -366,8 +366,8 @@ TEST_CASE("the saved table has the bytes that its documentation says") {
   drawing.keep("head", drawing.storage(4096, Category::parameter));
   drawing.keep("", drawing.storage(1000));
   CHECK(graph::saved_table(drawing.graph) ==
-        "module                           ops            saved activations   share         "
-        "parameters, inputs\n"
+        "module                           ops            saved activations   share   "
+        "saved parameters, inputs\n"
         "------------------------------------------------------------------------------------------"
         "----------\n"
         "(root)                             1                        1,000   0.0 %                 "

@@ -3,6 +3,7 @@
 #include "support/training_steps.h"
 
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/reports.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
@@ -398,7 +399,7 @@ TEST_CASE("a checkpoint states its bound where layers share a mask that each may
   REQUIRE(matches.size() == 2);
   CHECK(contains(matches[0].note, "the mask (64, 64), which operations outside it keep too"));
   CHECK(contains(matches[0].note, "the peak is lower, by at most 4,096 bytes"));
-  CHECK(matches[1].note.empty());  // the same mask
+  CHECK(matches[1].note == matches[0].note);  // the same mask
   CHECK(graph::checkpoint_matches(attention_step(), "attn")[0].note.empty());
 }
 
@@ -431,12 +432,38 @@ TEST_CASE("the root's operations are those that no named module runs") {
   check_throws(ErrorKind::value, {"no composed attention in \"(root)\""},
                [&] { (void)graph::fused(gpt, "(root)"); });
   const auto matches = graph::checkpoint_matches(gpt, "*");
-  CHECK(std::ranges::count(matches, "", &graph::WhatIfMatch::name) > 0);
+  CHECK(std::ranges::count(matches, "", &graph::WhatIfMatch::name) == 1);
   CHECK(std::ranges::count(matches, "layers", &graph::WhatIfMatch::name) == 1);
-
-  const Graph then = graph::checkpointed(gpt, "(root)");
+  CHECK(matches.back().stays);
+  const Graph then = graph::checkpointed(gpt, "*");
   CHECK(std::ranges::count(then.nodes, "checkpoint", &Graph::Node::operation) ==
-        std::ssize(graph::checkpoint_matches(gpt, "(root)")));
+        std::ssize(matches) - 1);
+  CHECK(contains(graph::what_if_text(gpt, then, matches),
+                 "left as they are: 1, as (root): no module that runs as one\n"));
+  check_throws(ErrorKind::value, {"(root) is no module that runs as one"},
+               [&] { (void)graph::checkpointed(gpt, "(root)"); });
+}
+
+TEST_CASE("what is live at the peak of checkpointed layers is of the categories that really are") {
+  const auto at_peak = [](const Graph& graph) {
+    return nlohmann::json::parse(graph::peak_json(graph))["category_bytes"];
+  };
+  for (const auto& [batch, time] : {std::pair{2, 7}, std::pair{8, 24}, std::pair{4, 32}}) {
+    CAPTURE(batch);
+    const Graph plain = gpt_step({.batch = batch, .time = time});
+    const Graph real = gpt_step({.checkpointed = true, .batch = batch, .time = time});
+    CHECK(at_peak(graph::checkpointed(plain, "layers.*")) == at_peak(real));
+  }
+}
+
+TEST_CASE("attention in several modules is fused at once, each once") {
+  const Graph gpt = gpt_step();
+  using Paths = std::vector<std::string>;
+  CHECK(graph::fused(gpt, Paths{"layers.1", "layers.0", "*"}) == graph::fused(gpt, "*"));
+  CHECK(graph::fuse_matches(gpt, Paths{"layers.1", "*"}).size() == 2);
+  check_throws(ErrorKind::value, {"no composed attention in \"layers.0.norm1\""}, [&] {
+    (void)graph::fused(gpt, Paths{"*", "layers.0.norm1"});
+  });
 }
 
 TEST_CASE("the fused path states its bound where a causal mask is combined with padding") {
@@ -456,7 +483,7 @@ TEST_CASE("the fused path states its bound where a causal mask is combined with 
 TEST_CASE("the fused path's flops are called what they are, with what they leave out") {
   const Graph gpt = gpt_step();
   const std::string note = "makes q k^T once more in the backward pass",
-                    label = "\nflops of recorded products ";
+                    label = "\nflops, with recomputation ";
   const std::string fused = graph::what_if_text(gpt, graph::fused(gpt, "*"));
   CHECK(contains(fused, label));
   CHECK(contains(fused, note));

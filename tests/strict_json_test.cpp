@@ -80,3 +80,20 @@ TEST_CASE("an integer that an object lacks, or that is none, is named") {
   CHECK(thrown(R"({"n": 1e300})", false) == "\"n\" is 1e+300, not a 64-bit integer");
   CHECK(thrown(R"({"n": -1})", true) == "\"n\" is -1, not an unsigned 64-bit integer");
 }
+
+TEST_CASE("a complaint quotes no more of a long text than a line can hold") {
+  const std::string text(100000, 'x');
+  for (const std::string& bad : {"[1, " + text + "]", "[" + std::string(100000, '1') + "e999]",
+                                 "{\"" + text + "\": }", "[\"" + text + "\xff\"]"})
+    try {
+      (void)parse_json(bad, 4);
+      FAIL_CHECK("it was read");
+    } catch (const nn::JsonError& error) {
+      CHECK(std::string(error.what()).size() < 600);
+    }
+  std::string accents;
+  for (int i = 0; i < 1000; ++i) accents += "\u00e9";
+  const std::string cut = nn::shortened("x" + accents);
+  CHECK(nlohmann::json::parse("\"" + cut + "\"").is_string());  // whole characters
+  CHECK(nn::shortened("short") == "short");
+}

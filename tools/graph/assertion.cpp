@@ -16,6 +16,7 @@ using nlohmann::json;
 
 // Holds any figure times 10^max_decimals, and any number times its unit.
 __extension__ using Wide = __int128;
+constexpr std::size_t most_aligned = 50;  // columns of a comparison, in a report
 constexpr int max_digits = 18, max_decimals = 6;
 
 // digits / 10^decimals.
@@ -215,9 +216,13 @@ Assertion check_assertion(const Graph& graph, std::string_view text) {
 }
 
 std::string assertion_text(const Assertion& assertion) {
+  std::size_t width = 0;
+  for (const Assertion::Comparison& one : assertion.comparisons)
+    width = std::max(width, one.text.size());
   std::string text;
   for (const Assertion::Comparison& one : assertion.comparisons)
-    text += wrapped(std::string(one.holds ? "true   " : "false  ") + one.text + "   found: " +
+    text += wrapped(std::string(one.holds ? "true   " : "false  ") +
+                        left(std::min(width, most_aligned), one.text) + "   found: " +
                         (one.in_bytes ? format_bytes(one.figure) : format_count(one.figure)),
                     0);
   return text + (assertion.holds ? "holds\n" : "does not hold\n");

@@ -21,18 +21,20 @@
 //     square(N)   distinct saved storages and packings with a shape that has two dims of size N
 //                                                                  name, operation, module
 //     count       operations recorded                              operation, module
-//     flops       floating-point operations of matrix products     operation, module
+//     flops       floating-point operations, forward               operation, module
 //     peak        the most bytes that were live at once, without those from before that no
 //                 operation met (as peaks_at_most of budget.h); needs a ledger's graph
 //
 // A filter is key="pattern", several are separated by commas: square(512, module="layers.*"). A
-// pattern is that of glob.h; name is the saved value's name, and module="(root)" stands for what
-// has no module's path. What was recomputed within rules counts in peak alone.
+// pattern is that of filter.h and matches from end to end: module a module's path, or that of one
+// it lies in; operation its name, "matmul#2" the second in its module; name a slot's or a saved
+// value's name. module="(root)" stands for what has no module's path. What was recomputed within
+// rules counts in peak alone.
 //
 // A filter that matches nothing is an error, for a slip of the pen must not make a bound hold. Some
-// operation must run in a module that matches, some value have a name that does, and an operation
-// that matches must run, in the module if one is given. Only of count may no operation match:
-// count(operation="masked_fill") == 0 says that there is none.
+// operation must run in a module that matches, some slot or value have a name that does, and an
+// operation that matches must run, in the module if one is given. Only of count may no operation
+// match: count(operation="masked_fill") == 0 says that there is none.
 #pragma once
 
 #include <tapehead/core/graph.h>

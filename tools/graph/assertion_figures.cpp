@@ -1,11 +1,9 @@
 #include <tapehead/core/count.h>
 #include <tapehead/graph/assertion_figures.h>
 #include <tapehead/graph/at.h>
-#include <tapehead/graph/glob.h>
+#include <tapehead/graph/filter.h>
 #include <tapehead/graph/keepers.h>
-#include <tapehead/graph/maker.h>
 #include <tapehead/graph/timeline.h>
-#include <tapehead/graph/unmatched.h>
 
 #include <algorithm>
 #include <array>
@@ -15,19 +13,24 @@
 namespace tapehead::graph {
 namespace {
 
-bool is_chosen(const Graph::Node& node, const FigureFilter& by) {
-  return !node.recomputed && matches(by.operation, node.operation) &&
-         matches_module(by.module, node.module);
+FilterPatterns patterns(const FigureFilter& by) {
+  return {.name = by.name, .operation = by.operation, .module = by.module};
 }
 
 // Calls f(slot, value) for the slots that the filter takes.
 template <class F>
 void for_each_slot(const Graph& graph, const FigureFilter& by, F&& f) {
-  for (const Graph::SavedSlot& slot : graph.saved) {
-    const Graph::Value& value = value_of(graph, slot);
-    if (is_chosen(node_of(graph, slot), by) && matches(by.name, name_label(graph, slot.value)))
-      f(slot, value);
-  }
+  const Filter filter(graph, patterns(by));
+  for (std::int64_t i = 0; i < std::ssize(graph.saved); ++i)
+    if (filter.takes_slot(i)) f(graph.saved[at(i)], value_of(graph, graph.saved[at(i)]));
+}
+
+// Calls f(node) for the operations that it takes.
+template <class F>
+void for_each_node(const Graph& graph, const FigureFilter& by, F&& f) {
+  const Filter filter(graph, patterns(by));
+  for (std::int64_t i = 0; i < std::ssize(graph.nodes); ++i)
+    if (filter.takes_node(i)) f(graph.nodes[at(i)]);
 }
 
 // A packing or a storage.
@@ -64,19 +67,19 @@ std::int64_t square(const Graph& graph, const FigureFilter& by) {
 }
 
 std::int64_t count(const Graph& graph, const FigureFilter& by) {
-  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                       [&](const Graph::Node& node) { return is_chosen(node, by); });
+  std::int64_t count = 0;
+  for_each_node(graph, by, [&](const Graph::Node&) { ++count; });
+  return count;
 }
 
 std::int64_t flops(const Graph& graph, const FigureFilter& by) {
   std::int64_t sum = 0;
-  for (const Graph::Node& node : graph.nodes)
-    if (is_chosen(node, by)) sum = count_sum(sum, node.flops);
+  for_each_node(graph, by, [&](const Graph::Node& node) { sum = count_sum(sum, node.flops); });
   return sum;
 }
 
 std::int64_t peak(const Graph& graph, const FigureFilter&) {
-  const Timeline line = timeline(graph);
+  const Timeline line = timeline(graph, "assert");
   return line.peak - line.unwatched;
 }
 
@@ -99,9 +102,9 @@ const Figure* find_figure(std::string_view name) {
 }
 
 std::string unmatched(const Graph& graph, const Figure& figure, const FigureFilter& by) {
-  return unmatched(graph, {.name = by.name,
-                           .operation = figure.tells_absence ? "" : std::string_view(by.operation),
-                           .module = by.module});
+  FilterPatterns all = patterns(by);
+  if (figure.tells_absence) all.operation = {};
+  return Filter(graph, all).unmatched();
 }
 
 }  // namespace tapehead::graph

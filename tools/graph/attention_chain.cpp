@@ -1,8 +1,12 @@
+#include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/attention_chain.h>
+#include <tapehead/graph/keepers.h>
+#include <tapehead/graph/regions.h>
 #include <tapehead/nn/mask.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -99,15 +103,25 @@ std::vector<std::int64_t> AttentionChain::nodes() const {
   return all;
 }
 
-std::vector<AttentionChain> find_chains(const Graph& graph, const Keepers& keepers,
-                                        const std::vector<Region>& regions) {
+std::vector<AttentionChain> chains_to_fuse(const Graph& graph,
+                                           const std::vector<std::string>& paths) {
+  const Keepers keepers(graph);
   const Finder finder(graph, keepers);
-  std::vector<AttentionChain> chains;
-  for (const Region& region : regions)
-    for (std::int64_t n = region.first; n <= region.last; ++n)
-      if (graph.nodes[at(n)].operation == "softmax" && !graph.nodes[at(n)].inputs.empty())
-        if (std::optional<AttentionChain> chain = finder.around(n)) chains.push_back(*chain);
-  return chains;
+  std::map<std::int64_t, AttentionChain> chains;  // by softmax
+  for (const std::string& path : paths) {
+    bool any = false;
+    for (const Region& region : find_regions("whatif", graph, path))
+      for (std::int64_t n = region.first; n <= region.last; ++n)
+        if (graph.nodes[at(n)].operation == "softmax" && !graph.nodes[at(n)].inputs.empty())
+          if (std::optional<AttentionChain> chain = finder.around(n)) {
+            chains.emplace(n, *chain);
+            any = true;
+          }
+    if (!any) throw ValueError("whatif", "no composed attention in \"" + path + "\"");
+  }
+  std::vector<AttentionChain> all;
+  for (const auto& [softmax, chain] : chains) all.push_back(chain);
+  return all;
 }
 
 bool is_triangle(const Graph& graph, const Graph::SavedSlot& slot) {

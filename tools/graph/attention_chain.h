@@ -2,10 +2,9 @@
 #pragma once
 
 #include <tapehead/core/graph.h>
-#include <tapehead/graph/keepers.h>
-#include <tapehead/graph/regions.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tapehead::graph {
@@ -22,9 +21,10 @@ struct AttentionChain {
   std::vector<std::int64_t> nodes() const;
 };
 
-/// The chains in these regions whose scores and weights nobody else reads or keeps.
-std::vector<AttentionChain> find_chains(const Graph& graph, const Keepers& keepers,
-                                        const std::vector<Region>& regions);
+/// The chains in the modules that the paths match whose scores and weights nobody else reads or
+/// keeps, each once and in order. ValueError: a path matches no module, or none with a chain.
+std::vector<AttentionChain> chains_to_fuse(const Graph& graph,
+                                           const std::vector<std::string>& paths);
 
 /// Of the slot that keeps a chain's mask: whether it is a triangle, of which the fused kernel needs
 /// no tensor: a mask that has the name of one (nn/mask.h).

@@ -2,6 +2,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/budget.h>
+#include <tapehead/graph/filter.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/saved_report.h>
@@ -90,11 +91,6 @@ bool is_square_of(const Shape& shape, std::int64_t size) {
   return std::count(shape.begin(), shape.end(), size) >= 2;
 }
 
-bool is_within(std::string_view module, std::string_view enclosing) {
-  return enclosing.empty() || module == enclosing ||
-         (module.starts_with(enclosing) && module[enclosing.size()] == '.');
-}
-
 std::string saved_line(const Graph& graph, const SavedRow& row) {
   const Graph::Node& node = node_of(graph, slot_of(graph, row));
   const Graph::Value& value = value_of(graph, slot_of(graph, row));
@@ -143,14 +139,13 @@ BudgetResult saves_no_square(const Graph& graph, std::int64_t size) {
 
 BudgetResult saves_nothing(const Graph& graph, std::string_view operation,
                            std::string_view module) {
-  const auto is_meant = [&](const Graph::Node& node) {
-    return !node.recomputed && node.operation == operation && is_within(node.module, module);
-  };
-  const auto count = std::count_if(graph.nodes.begin(), graph.nodes.end(), is_meant);
+  const Filter filter(graph, {.operation = operation, .module = module});
+  std::int64_t count = 0;
+  for (std::int64_t id = 0; id < std::ssize(graph.nodes); ++id) count += filter.takes_node(id);
   const std::string where = module.empty() ? "" : " in " + std::string(module);
   if (count == 0) return {false, "no " + std::string(operation) + " was recorded" + where};
-  const std::vector<std::string> found = slots_where(
-      graph, [&](const SavedRow& row) { return is_meant(node_of(graph, slot_of(graph, row))); });
+  const std::vector<std::string> found =
+      slots_where(graph, [&](const SavedRow& row) { return filter.takes_slot(row.index); });
   return {found.empty(), "slots saved by " + std::string(operation) + where + " (recorded " +
                              std::to_string(count) + " x): " + std::to_string(found.size()) +
                              listed(found)};
@@ -189,7 +184,7 @@ BudgetResult saves_as_in_file(const Graph& graph, const std::filesystem::path& p
 }
 
 BudgetResult peaks_at_most(const Graph& graph, const Budget& budget) {
-  const Timeline line = timeline(graph);
+  const Timeline line = timeline(graph, "peaks_at_most");
   const std::string message = compared("peaks at", line.peak - line.unwatched, budget) +
                               (line.peak_step < 0 ? "; " : "; in ") +
                               place_of_step(graph, line.peak_step);

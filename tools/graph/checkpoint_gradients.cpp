@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -36,15 +37,17 @@ class GradientWalk {
         g_bytes_(gradient_bytes(was_.value(region.result))),
         holders_{region.result} {}
 
-  void run() {
+  // The storage of a sum that went to g before, or -1.
+  std::int64_t run() {
     held_ = is_shared_outside();
     for (std::int64_t n = region_.region.last; n >= region_.region.first; --n)
       if (const std::int64_t step = script_.backward_step(n); step >= 0) pass_rule(n, step);
-    if (holders_.empty() || held_) return;
+    if (holders_.empty() || held_) return sum_;
     // g has become the gradient of what enters: the checkpoint hands out a copy.
     const std::int64_t copy = script_.add_storage({.bytes = g_bytes_, .operation = "gradient"});
     script_.be_born(copy, {region_.b1, Part::after});
     script_.die(copy, {region_.b1, Part::after});
+    return sum_;
   }
 
  private:
@@ -84,7 +87,7 @@ class GradientWalk {
     if (holders_.contains(input)) {
       // A sum written into g, unless others see it: then into what is added.
       const bool writes_to_g = holders_.size() == 1 && !is_g;
-      if (writes_to_g && !std::exchange(held_, true)) hold_buffer(step, g_bytes_);
+      if (writes_to_g && !std::exchange(held_, true)) sum_ = hold_buffer(step, g_bytes_);
       holders_.erase(input);
     } else if (is_first && is_g) {
       holders_.insert(input);
@@ -101,14 +104,17 @@ class GradientWalk {
 
   // One buffer more from this step to the region's end: what is born and dies in the step without
   // the checkpoint, else a new one.
-  void hold_buffer(std::int64_t step, std::int64_t bytes) {
+  std::int64_t hold_buffer(std::int64_t step, std::int64_t bytes) {
     for (const Graph::Event& event : script_.events(step))
       if (event.birth && was_.bytes(event.storage) == bytes &&
-          script_.death_step(event.storage) == step)
-        return script_.die(event.storage, {region_.b1, Part::after});
+          script_.death_step(event.storage) == step) {
+        script_.die(event.storage, {region_.b1, Part::after});
+        return event.storage;
+      }
     const std::int64_t buffer = script_.add_storage({.bytes = bytes, .operation = "checkpoint"});
     script_.be_born(buffer, {step, Part::start});
     script_.die(buffer, {region_.b1, Part::after});
+    return buffer;
   }
 
   // g is read for the last time: it dies here without the checkpoint, or becomes another gradient.
@@ -128,12 +134,90 @@ class GradientWalk {
   std::set<std::int64_t> holders_;  // values whose gradient, as far as it is summed, is g's buffer
   std::set<std::int64_t> begun_;    // values whose gradient has a part
   bool held_ = false;
+  std::int64_t sum_ = -1;
 };
+
+// What lives at the end of a region's backward steps: the birth, and the event that is the death.
+class BehindRegion {
+ public:
+  BehindRegion(const Region& region, const Graph& graph)
+      : graph_(graph), birth_(graph.storages.size(), -1), death_(graph.storages.size(), -1) {
+    for (std::int64_t step = 0; step < std::ssize(graph.steps); ++step)
+      if (is_end(region, graph.steps[at(step)])) last_ = step;
+    first_ = last_;
+    while (first_ > 0 && is_inside(region, graph.steps[at(first_ - 1)])) --first_;
+    for (std::int64_t i = 0; i < std::ssize(graph.events); ++i) {
+      const Graph::Event& event = graph.events[at(i)];
+      (event.birth ? birth_ : death_)[at(event.storage)] = event.birth ? event.step : i;
+    }
+  }
+
+  bool is_there() const { return last_ >= 0; }
+  bool is_born_inside(std::int64_t storage) const {
+    return birth_[at(storage)] >= first_ && birth_[at(storage)] <= last_;
+  }
+  // Of the backward pass.
+  bool is_born_before(std::int64_t storage) const {
+    const std::int64_t birth = birth_[at(storage)];
+    return birth >= 0 && birth < first_ && graph_.steps[at(birth)].phase == Graph::Phase::backward;
+  }
+  bool outlives(std::int64_t storage) const {
+    const std::int64_t death = death_[at(storage)];
+    return death < 0 || graph_.events[at(death)].step > last_;
+  }
+  std::int64_t death_event(std::int64_t storage) const { return death_[at(storage)]; }
+
+ private:
+  static bool is_end(const Region& region, const Graph::Step& step) {
+    return step.phase == Graph::Phase::backward && step.operation == "checkpoint" &&
+           step.node == region.last;
+  }
+  static bool is_inside(const Region& region, const Graph::Step& step) {
+    return step.phase == Graph::Phase::backward &&
+           (step.module == region.path || step.module.starts_with(region.path + "."));
+  }
+
+  const Graph& graph_;
+  std::vector<std::int64_t> birth_, death_;  // by storage: a step, an event
+  std::int64_t first_ = -1, last_ = -1;      // steps
+};
+
+// The storage in which g goes on where the sum is written to it; -1 when that is not certain.
+std::int64_t find_g(const BehindRegion& behind, const Graph& graph, std::int64_t sum) {
+  const Keepers keepers(graph);
+  std::int64_t found = -1;
+  for (std::int64_t id = 0; id < std::ssize(graph.storages); ++id) {
+    const Graph::Storage& storage = graph.storages[at(id)];
+    if (storage.bytes != graph.storages[at(sum)].bytes || !behind.is_born_before(id) ||
+        !behind.outlives(id) || behind.death_event(id) < 0 || !keepers.of_storage(id).empty())
+      continue;
+    if (found >= 0) return -1;
+    found = id;
+  }
+  return found;
+}
 
 }  // namespace
 
-void hold_gradients(const CheckpointRegion& region, Script& script) {
-  GradientWalk(region, script).run();
+std::int64_t hold_gradients(const CheckpointRegion& region, Script& script) {
+  return GradientWalk(region, script).run();
+}
+
+void hand_out_gradients(const Region& region, std::int64_t sum, Graph& graph) {
+  if (sum >= 0) {
+    const BehindRegion behind(region, graph);
+    const std::int64_t g = behind.is_there() ? find_g(behind, graph, sum) : -1;
+    if (g >= 0 && behind.death_event(sum) >= 0 && !behind.outlives(sum))
+      std::swap(graph.events[at(behind.death_event(sum))].storage,
+                graph.events[at(behind.death_event(g))].storage);
+  }
+  const BehindRegion behind(region, graph);
+  if (!behind.is_there()) return;
+  for (std::int64_t id = 0; id < std::ssize(graph.storages); ++id) {
+    Category& category = graph.storages[at(id)].category;
+    if (category == Category::transient && behind.is_born_inside(id) && behind.outlives(id))
+      category = Category::gradient;
+  }
 }
 
 }  // namespace tapehead::graph

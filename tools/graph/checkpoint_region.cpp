@@ -116,11 +116,15 @@ namespace {
 // The regions that one path matches, as a checkpoint can be made of them.
 std::vector<Region> regions_of_path(const Graph& graph, std::string_view path) {
   std::vector<Region> regions = find_regions("whatif", graph, path);
+  std::erase_if(regions, [](const Region& region) { return region.path.empty(); });
+  if (regions.empty())
+    throw ValueError("whatif", std::string(root_name) +
+                                   " is no module that runs as one: name the " +
+                                   "modules that are to be checkpoints");
   const std::string found = regions.front().path;
   std::erase_if(regions, [&](const Region& region) { return is_checkpoint(graph, region); });
   if (regions.empty())
-    throw ValueError("whatif", (found.empty() ? std::string(root_name) : found) +
-                                   " is a checkpoint already, and so is all that matches \"" +
+    throw ValueError("whatif", found + " is a checkpoint already, and so is all that matches \"" +
                                    std::string(path) + "\"");
   for (const Region& region : regions)
     for (std::int64_t n = region.first; n <= region.last; ++n)

@@ -74,7 +74,13 @@ std::vector<Region> regions_to_checkpoint(const Graph& graph,
 bool is_checkpoint(const Graph& graph, const Region& region);
 
 /// Edits the script for the gradients that cross the region's border: what whatif.h says of g, and
-/// of values that enter.
-void hold_gradients(const CheckpointRegion& region, Script& script);
+/// of values that enter. The storage to which a sum is written that went to g before; -1 when there
+/// is none.
+std::int64_t hold_gradients(const CheckpointRegion& region, Script& script);
+
+/// Edits the categories of a graph whose script is finished: what is born in the region's backward
+/// steps and outlives them is what the checkpoint hands out, a gradient. `sum` is that of
+/// hold_gradients(): from the region's end on it is what g's buffer was, and g dies in its place.
+void hand_out_gradients(const Region& region, std::int64_t sum, Graph& graph);
 
 }  // namespace tapehead::graph

@@ -65,9 +65,10 @@ Diff diff(const Graph& a, const Graph& b);
 std::string_view to_string(Diff::Kind kind);
 
 /// @{
-/// Totals of both and the difference, then one entry a paragraph: "-" removed, "+" added, "~"
-/// changed, ">" moved.
-std::string diff_text(const Diff& diff);
+/// What the graphs are called, totals of both and the difference, how many entries of each kind
+/// there are, then one entry a paragraph: "-" removed, "+" added, "~" changed, ">" moved.
+std::string diff_text(const Diff& diff, const std::string& before = "A",
+                      const std::string& after = "B");
 std::string diff_json(const Diff& diff);
 /// @}
 

@@ -1,4 +1,5 @@
 // A Diff as text and as JSON.
+#include <tapehead/core/count.h>
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/json_text.h>
 #include <tapehead/graph/text.h>
@@ -15,8 +16,9 @@ std::string signed_count(std::int64_t count) {
 }
 
 std::string total_line(const std::string& what, std::int64_t before, std::int64_t after) {
-  return left(28, what) + right(24, format_count(before)) + right(24, format_count(after)) +
-         right(24, signed_count(after - before)) + "\n";
+  const auto known = [](std::int64_t count) { return count < 0 ? "unknown" : format_count(count); };
+  return left(28, what) + right(24, known(before)) + right(24, known(after)) +
+         right(24, before < 0 || after < 0 ? "unknown" : signed_count(after - before)) + "\n";
 }
 
 std::string totals_text(const Diff& diff) {
@@ -24,10 +26,31 @@ std::string totals_text(const Diff& diff) {
   std::string text = left(28, "total") + right(24, "before") + right(24, "after") +
                      right(24, "difference") + "\n" + std::string(page_columns, '-') + "\n" +
                      total_line("saved activations, bytes", a.activations, b.activations) +
-                     total_line("saved params and inputs", a.others, b.others);
-  if (a.peak >= 0 && b.peak >= 0) text += total_line("peak, bytes", a.peak, b.peak);
+                     total_line("saved parameters, inputs", a.others, b.others);
+  if (a.peak >= 0 || b.peak >= 0) text += total_line("peak, bytes", a.peak, b.peak);
   return text + total_line("operations", a.operations, b.operations) +
-         total_line("flops", a.flops, b.flops);
+         total_line("flops, with recomputation", a.flops, b.flops);
+}
+
+// "saved slots: 2 removed (-1,200 bytes), 1 moved (300 bytes)": of those that change, what changed.
+std::string counts_text(const std::string& what, const std::vector<Diff::Entry>& entries) {
+  std::string text;
+  for (const Diff::Kind kind :
+       {Diff::Kind::removed, Diff::Kind::added, Diff::Kind::changed, Diff::Kind::moved}) {
+    std::int64_t count = 0, before = 0, after = 0;
+    for (const Diff::Entry& entry : entries) {
+      if (entry.kind != kind) continue;
+      ++count;
+      before = count_sum(before, entry.bytes_before);
+      after = count_sum(after, entry.bytes_after);
+    }
+    if (count == 0) continue;
+    const std::string bytes =
+        kind == Diff::Kind::moved ? format_count(after) : signed_count(after - before);
+    text += (text.empty() ? "" : ", ") + format_count(count) + " " + std::string(to_string(kind));
+    if (before != 0 || after != 0) text += " (" + bytes + " bytes)";
+  }
+  return text.empty() ? text : wrapped(what + ": " + text, 0);
 }
 
 char sign_of(Diff::Kind kind) {
@@ -99,12 +122,12 @@ std::string_view to_string(Diff::Kind kind) {
   return "changed";
 }
 
-std::string diff_text(const Diff& diff) {
-  if (diff.equal()) return totals_text(diff) + "\nno difference\n";
-  std::string text = totals_text(diff) + entries_text("operations", diff.nodes) +
-                     entries_text("saved slots", diff.slots);
-  if (diff.moved_bytes() > 0) text += "\nmoved: " + format_bytes(diff.moved_bytes()) + "\n";
-  return text;
+std::string diff_text(const Diff& diff, const std::string& before, const std::string& after) {
+  const std::string head = wrapped("before: " + before, 0) + wrapped("after:  " + after, 0) + "\n" +
+                           totals_text(diff) + "\n";
+  if (diff.equal()) return head + "no difference\n";
+  return head + counts_text("operations", diff.nodes) + counts_text("saved slots", diff.slots) +
+         entries_text("operations", diff.nodes) + entries_text("saved slots", diff.slots);
 }
 
 std::string diff_json(const Diff& diff) {

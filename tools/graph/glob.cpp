@@ -1,4 +1,5 @@
 #include <tapehead/graph/glob.h>
+#include <tapehead/graph/module_tree.h>
 
 #include <string>
 
@@ -28,13 +29,20 @@ bool matches_whole(std::string_view wanted, std::string_view name) {
   return wanted.find_first_not_of('*', p) == none;
 }
 
-bool matches_module(std::string_view pattern, std::string_view path) {
-  return matches(pattern, path) || (path.empty() && pattern == root_name);
+std::optional<std::string_view> matching_module(std::string_view pattern, std::string_view path) {
+  if (path.empty()) {
+    const bool found = pattern == root_name || (!pattern.empty() && matches_whole(pattern, path));
+    return found ? std::optional(path) : std::nullopt;
+  }
+  for (const std::string_view name : split_path(path)) {
+    const auto end = static_cast<std::size_t>(name.data() + name.size() - path.data());
+    if (matches_whole(pattern, path.substr(0, end))) return path.substr(0, end);
+  }
+  return {};
 }
 
-bool matches_whole_module(std::string_view pattern, std::string_view path) {
-  if (!path.empty()) return matches_whole(pattern, path);
-  return pattern == root_name || (!pattern.empty() && matches_whole(pattern, path));
+bool matches_module(std::string_view pattern, std::string_view path) {
+  return matching_module(pattern, path).has_value();
 }
 
 }  // namespace tapehead::graph

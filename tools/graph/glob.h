@@ -1,6 +1,7 @@
 // Patterns with which reports and commands choose by name.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 namespace tapehead::graph {
@@ -15,11 +16,12 @@ bool matches_whole(std::string_view pattern, std::string_view name);
 /// of those outside any module.
 inline constexpr std::string_view root_name = "(root)";
 
-/// @{
-/// As matches() and matches_whole(), of a module's path. root_name stands for the empty path, which
-/// "*" matches too.
+/// The shortest of `path` and the paths of the modules that it lies in that `pattern` is from end
+/// to end: "layers.1" of "layers.1.norm1" for "layers.?". root_name stands for the empty path,
+/// which "*" matches too and which no other lies in.
+std::optional<std::string_view> matching_module(std::string_view pattern, std::string_view path);
+
+/// Whether there is one: whether `path` is a module that `pattern` means, or lies in one.
 bool matches_module(std::string_view pattern, std::string_view path);
-bool matches_whole_module(std::string_view pattern, std::string_view path);
-/// @}
 
 }  // namespace tapehead::graph

@@ -136,7 +136,7 @@ class Reader {
       rows_ = 0;
       return;
     }
-    fail("the key " + json(name).dump() + " is not one that the format knows");
+    fail("the key " + nn::shortened(json(name).dump()) + " is not one that the format knows");
   }
 
   // A value that is no list or object, or one that is skipped, where it stands.

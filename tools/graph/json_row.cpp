@@ -1,5 +1,6 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/json_row.h>
+#include <tapehead/nn/strict_json.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -111,7 +112,7 @@ void JsonRow::fail(std::string_view key, std::string_view what) const {
 }
 
 void JsonRow::fail_with(std::string_view key, const std::string& name) const {
-  fail(key, "is not one of the names allowed: " + nlohmann::json(name).dump());
+  fail(key, "is not one of the names allowed: " + nn::shortened(nlohmann::json(name).dump()));
 }
 
 }  // namespace tapehead::graph

@@ -1,6 +1,5 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/glob.h>
-#include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/near_names.h>
 #include <tapehead/graph/regions.h>
 
@@ -9,21 +8,6 @@
 #include <unordered_map>
 
 namespace tapehead::graph {
-namespace {
-
-// The shortest part of the path, from its start to the end of a name, that matches. Of the empty
-// path, which is no part of others, itself.
-std::optional<std::string_view> matching_part(std::string_view pattern, std::string_view path) {
-  if (path.empty() && matches_whole_module(pattern, path)) return path;
-  for (const std::string_view name : split_path(path)) {
-    const auto end = static_cast<std::size_t>(name.data() + name.size() - path.data());
-    if (matches_whole(pattern, path.substr(0, end))) return path.substr(0, end);
-  }
-  return {};
-}
-
-}  // namespace
-
 std::vector<Region> find_regions(const char* operation, const Graph& graph, std::string_view path) {
   std::vector<Region> regions;
   std::unordered_map<std::string_view, std::optional<std::string_view>> known;
@@ -31,7 +15,7 @@ std::vector<Region> find_regions(const char* operation, const Graph& graph, std:
     const Graph::Node& node = graph.nodes[i];
     if (node.recomputed) continue;
     const auto [entry, is_new] = known.try_emplace(node.module);
-    if (is_new) entry->second = matching_part(path, node.module);
+    if (is_new) entry->second = matching_module(path, node.module);
     if (!entry->second) continue;
     const auto id = static_cast<std::int64_t>(i);
     if (!regions.empty() && regions.back().last == id - 1 && regions.back().path == *entry->second)

@@ -23,7 +23,10 @@ const std::string rule_line = std::string(page_columns, '-') + "\n";
 
 struct Summary {
   explicit Summary(const Graph& graph) : modules(folded(module_sums(graph))) {
-    for (const Graph::Node& node : graph.nodes) donatable += std::ssize(node.donatable);
+    for (const Graph::Node& node : graph.nodes) {
+      donatable += std::ssize(node.donatable);
+      if (node.recomputed) recomputed = count_sum(recomputed, node.flops);
+    }
     if (graph.events.empty()) {
       for (const Graph::Storage& storage : graph.storages) {
         std::int64_t& sum = bytes[static_cast<std::size_t>(storage.category)];
@@ -48,7 +51,8 @@ struct Summary {
   BytesByCategory bytes{};
   std::optional<std::int64_t> peak = {};  // known when a ledger watched
   std::int64_t peak_step = -1;
-  std::int64_t donatable = 0;  // inputs
+  std::int64_t donatable = 0;   // inputs
+  std::int64_t recomputed = 0;  // flops
 };
 
 std::string sum_line(const std::string& what, const std::string& sum) {
@@ -103,8 +107,8 @@ std::string flops_row(const std::string& name, std::int64_t count, std::int64_t 
 }
 
 std::string flops_head(const std::string& what) {
-  return left(50, what) + right(10, "ops") + right(28, "flops") + right(12, "share") + "\n" +
-         rule_line;
+  return left(50, what) + right(10, "ops") + right(28, "flops, forward") + right(12, "share") +
+         "\n" + rule_line;
 }
 
 std::string flops_by_operation(const Flops& flops) {
@@ -155,7 +159,7 @@ std::string peak_by_category(const Graph& graph, const Timeline& line) {
 std::string summary_text(const Graph& graph) {
   const Summary sums(graph);
   std::string text = sum_line("saved activations", format_bytes(graph.saved_activation_bytes()));
-  text += sum_line("saved parameters and inputs",
+  text += sum_line("saved parameters, inputs",
                    format_bytes(graph.saved_bytes() - graph.saved_activation_bytes()));
   text += sum_line("peak", format_known(sums.peak));
   if (sums.peak) text += wrapped("at " + place_of_step(graph, sums.peak_step), 4);
@@ -164,7 +168,8 @@ std::string summary_text(const Graph& graph) {
   text += sum_line("optimizer state", format_known(sums.seen_by_ledger(Category::optimizer_state)));
   text += sum_line("operations", format_count(sums.modules.operations));
   if (sums.donatable > 0) text += sum_line("donatable inputs", format_count(sums.donatable));
-  text += sum_line("flops of matrix products", format_count(sums.modules.flops));
+  text += sum_line("flops, forward", format_count(sums.modules.flops));
+  if (sums.recomputed > 0) text += sum_line("flops, recomputed", format_count(sums.recomputed));
   return text + "\n" + saved_table(graph);
 }
 
@@ -175,7 +180,8 @@ std::string summary_json(const Graph& graph) {
                  {"parameter_bytes", sums.of(Category::parameter)},
                  {"operations", sums.modules.operations},
                  {"donatable_inputs", sums.donatable},
-                 {"flops", sums.modules.flops}};
+                 {"flops", sums.modules.flops},
+                 {"recomputed_flops", sums.recomputed}};
   add_modules(sums.modules, report);
   for (const auto& [key, category] :
        {std::pair{"gradient_bytes", Category::gradient},
@@ -197,7 +203,7 @@ std::string flops_text(const Graph& graph) {
   text += rule_line + flops_row("total", all.operations, all.flops, all.flops) + "\n";
   text += flops_by_operation(flops);
   if (flops.recomputed.count > 0)
-    text += "beside these, computed again within rules: " + format_count(flops.recomputed.count) +
+    text += "beside these, recomputed within rules: " + format_count(flops.recomputed.count) +
             " operations, " + format_count(flops.recomputed.flops) + " flops\n";
   return text;
 }
@@ -216,7 +222,7 @@ std::string flops_json(const Graph& graph) {
 }
 
 std::string peak_text(const Graph& graph, std::size_t limit) {
-  const Timeline line = timeline(graph);
+  const Timeline line = timeline(graph, "peak");
   const std::vector<std::string> why = reasons(graph);
   std::string text =
       wrapped("peak " + format_bytes(line.peak) + " at " + place_of_step(graph, line.peak_step), 0);
@@ -232,12 +238,12 @@ std::string peak_text(const Graph& graph, std::size_t limit) {
   if (line.live_at_peak.size() > limit)
     text += "and " +
             format_count(std::ssize(line.live_at_peak) - static_cast<std::int64_t>(limit)) +
-            " smaller ones\n";
+            " more\n";
   return text + "\n" + peak_by_category(graph, line);
 }
 
 std::string peak_json(const Graph& graph) {
-  const Timeline line = timeline(graph);
+  const Timeline line = timeline(graph, "peak");
   const std::vector<std::string> why = reasons(graph);
   json live = json::array();
   for (const std::int64_t id : line.live_at_peak) {

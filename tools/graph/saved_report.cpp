@@ -2,14 +2,13 @@
 #include <tapehead/core/dtype.h>
 #include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
-#include <tapehead/graph/glob.h>
+#include <tapehead/graph/filter.h>
 #include <tapehead/graph/json_text.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/maker.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
-#include <tapehead/graph/unmatched.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -73,12 +72,8 @@ SavedRow make_row(const Graph& graph, const Keepers& keepers, std::int64_t index
 }
 
 bool is_chosen(const Graph& graph, const SavedRow& row, const SavedSelection& by) {
-  const Graph::SavedSlot& slot = graph.saved[at(row.index)];
-  const Graph::Node& node = node_of(graph, slot);
-  const Graph::Value& value = value_of(graph, slot);
-  return matches(by.name, name_label(graph, slot.value)) && matches(by.operation, node.operation) &&
-         matches_module(by.module, node.module) && (!by.shared || row.sharers > 0) &&
-         (!by.two_equal_dims || has_two_equal_dims(value.shape));
+  const Graph::Value& value = value_of(graph, graph.saved[at(row.index)]);
+  return (!by.shared || row.sharers > 0) && (!by.two_equal_dims || has_two_equal_dims(value.shape));
 }
 
 void sort_rows(const Graph& graph, std::vector<SavedRow>& rows, SavedOrder order) {
@@ -180,16 +175,17 @@ std::int64_t listed_bytes(const Graph& graph, const std::vector<SavedRow>& rows)
 }  // namespace
 
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection) {
-  const std::string why = unmatched(
+  const Filter filter(
       graph,
       {.name = selection.name, .operation = selection.operation, .module = selection.module});
-  if (!why.empty()) throw ValueError("saved", why);
+  if (const std::string why = filter.unmatched(); !why.empty()) throw ValueError("saved", why);
   const Keepers keepers(graph);
   const Storages storages(graph);
   std::vector<SavedRow> rows;
   for (std::size_t i = 0; i < graph.saved.size(); ++i) {
-    if (node_of(graph, graph.saved[i]).recomputed) continue;
-    SavedRow row = make_row(graph, keepers, static_cast<std::int64_t>(i));
+    const auto index = static_cast<std::int64_t>(i);
+    if (!filter.takes_slot(index)) continue;
+    SavedRow row = make_row(graph, keepers, index);
     add_storage(graph, storages, row);
     if (is_chosen(graph, row, selection)) rows.push_back(std::move(row));
   }
@@ -198,6 +194,7 @@ std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selec
 }
 
 std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows) {
+  if (rows.empty()) return "nothing saved matches\n";
   std::string text = left(45, "saved by") + left(24, "what") + right(31, "retained") + "\n" +
                      std::string(page_columns, '-') + "\n";
   const Labels labels(graph);

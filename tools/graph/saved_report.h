@@ -26,23 +26,23 @@ struct SavedRow {
 /// By what rows are sorted.
 enum class SavedOrder { bytes, module, operation };
 
-/// Which rows, and in which order. Patterns are those of glob.h; an empty one takes every row.
+/// Which rows, and in which order. Patterns are those of filter.h; an empty one takes every row.
 struct SavedSelection {
-  std::string name = {};                 ///< of the saved value
+  std::string name = {};                 ///< of the slot or the saved value
   std::string operation = {};            ///< of the operation
-  std::string module = {};               ///< of its module
+  std::string module = {};               ///< of its module or one that this lies in
   bool shared = false;                   ///< only what several slots keep
   bool two_equal_dims = false;           ///< only shapes with two dims of the same size above 1
   SavedOrder order = SavedOrder::bytes;  ///< retained bytes, the most first; or by name
 };
 
 /// The rows of `graph`. What recomputed nodes save comes and goes within a rule: it has no row.
-/// ValueError: a pattern matches nothing in the graph (unmatched.h); where what it matches saves
+/// ValueError: a pattern matches nothing in the graph (filter.h); where what it matches saves
 /// nothing, there are no rows.
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection = {});
 
 /// @{
-/// The rows for a terminal, with sums; as JSON, {"rows": [...]}.
+/// The rows for a terminal, with sums, or that there are none; as JSON, {"rows": [...]}.
 std::string saved_text(const Graph& graph, const std::vector<SavedRow>& rows);
 std::string saved_json(const Graph& graph, const std::vector<SavedRow>& rows);
 /// @}

@@ -78,7 +78,7 @@ class SavedTable {
   explicit SavedTable(const Graph& graph) : graph_(graph), tree_(folded(module_sums(graph))) {}
 
   std::string print() {
-    text_ = table_row("module", "ops", "saved activations", "share", "parameters, inputs");
+    text_ = table_row("module", "ops", "saved activations", "share", "saved parameters, inputs");
     text_ += std::string(page_columns, '-') + "\n";
     for (const ModuleRow& line : table_rows(tree_)) row(line.label, line.sums);
     text_ += std::string(page_columns, '-') + "\n";

@@ -83,11 +83,11 @@ void append(std::string& list, const std::string& entry) {
 
 }  // namespace
 
-Timeline timeline(const Graph& graph) {
+Timeline timeline(const Graph& graph, const char* operation) {
   if (graph.events.empty())
-    throw ValueError("timeline",
-                     "the graph has no events: take ledger.graph() of a Ledger that watched the "
-                     "step, not tape.graph()");
+    throw ValueError(operation,
+                     "the graph has no events, as tape.graph() has none: take the graph.json that "
+                     "tapehead train leaves, or ledger.graph() of a Ledger that watched the step");
   return Replay(graph).run();
 }
 

@@ -26,8 +26,9 @@ struct Timeline {
   std::vector<std::int64_t> live_at_peak;  ///< storages, the largest first
 };
 
-/// ValueError when the graph has no events: it is not that of a ledger (ledger.graph()).
-Timeline timeline(const Graph& graph);
+/// ValueError, naming the operation, when the graph has no events: it is not that of a ledger
+/// (ledger.graph()).
+Timeline timeline(const Graph& graph, const char* operation = "timeline");
 
 /// Why each storage of the graph exists, in one line: which slots keep it and which formulas read
 /// it, the name of the parameter, or what made it.

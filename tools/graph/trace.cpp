@@ -18,7 +18,7 @@ json slice(std::string name, int track, std::size_t begin, std::size_t end) {
 class Trace {
  public:
   std::string write(const Graph& graph) {
-    const Timeline line = timeline(graph);
+    const Timeline line = timeline(graph, "trace");
     phases(graph);
     for (std::size_t i = 0; i < graph.steps.size(); ++i) {
       const Graph::Step& step = graph.steps[i];

@@ -31,7 +31,8 @@
 namespace tapehead::graph {
 
 /// Every region that matches one of the paths, run by nn::checkpoint. One that is a checkpoint
-/// already, or lies within another one that matches, stays as it is.
+/// already, or lies within another one that matches, stays as it is, and so does what has no
+/// module's path: that is no module that runs as one.
 ///
 /// Operations and slots: those of the region go, with the flops, into one operation "checkpoint" in
 /// the place of the last; what runs again is told as recomputed operations. It keeps an "input" for
@@ -85,6 +86,11 @@ namespace tapehead::graph {
 ///    only the first that applies is done. If H is not empty in the end and none was, a copy of g
 ///    is born and dies at the region's end.
 ///
+/// Categories. A storage made in the region that no slot keeps any more is transient, and so is the
+/// second run's copy of one that slots of the region do not keep. What is born in the region's
+/// backward steps and outlives them is handed out, a gradient; where a sum went to g's buffer,
+/// which lived on, the buffer held for it lives on, and g's own dies at the region's end.
+///
 /// Bound: saved bytes are exact when constants that enter are given as inputs. Where each
 /// checkpoint makes a constant anew that all of them share in the graph, as nn::Gpt does with its
 /// mask, the peak is too high by at most the constant's bytes; checkpoint_matches() says so. Else
@@ -98,16 +104,16 @@ namespace tapehead::graph {
 /// Where g's buffer takes another way than the table of operations tells, it is off by at most g's
 /// bytes, of the region in which the peak falls.
 ///
-/// ValueError: nothing matches, or nothing that is no checkpoint; a region has several results, or
-/// a checkpoint among its operations.
+/// ValueError: nothing matches, or nothing that can be a checkpoint and is none; a region has
+/// several results, or a checkpoint among its operations.
 Graph checkpointed(const Graph& graph, const std::vector<std::string>& paths);
 /// The same of one path.
 inline Graph checkpointed(const Graph& graph, std::string_view path) {
   return checkpointed(graph, std::vector{std::string(path)});
 }
 
-/// Every composed attention in the modules that match, run by the fused kernel: a product, what
-/// adds a bias, masked_fill, softmax, dropout, a product.
+/// Every composed attention in the modules that a path matches, run by the fused kernel: a
+/// product, what adds a bias, masked_fill, softmax, dropout, a product.
 ///
 /// Slots: those of these operations go. An operation "fused_attention" keeps q, k, v, its result y,
 /// row_max and row_sum (a number for each query and head) and a bias. Of the mask
@@ -138,8 +144,12 @@ inline Graph checkpointed(const Graph& graph, std::string_view path) {
 /// Flops: the operation has those of the two products in its place. Its rule makes q k^T once more
 /// in the backward pass, which is not counted.
 ///
-/// ValueError: no composed attention in any module that matches.
-Graph fused(const Graph& graph, std::string_view path);
+/// ValueError: no composed attention in any module that one of the paths matches.
+Graph fused(const Graph& graph, const std::vector<std::string>& paths);
+/// The same of one path.
+inline Graph fused(const Graph& graph, std::string_view path) {
+  return fused(graph, std::vector{std::string(path)});
+}
 
 /// Saved slots "MODULE OPERATION.SLOT" that match one of the patterns, made again where they are
 /// read. Of several operations of one name in a module, "MODULE OPERATION#2.SLOT" is the second;
@@ -162,7 +172,7 @@ struct WhatIfMatch {
   std::string name;  ///< a module's path, empty for the root, or "layers.0 gelu.x" (labels.h)
   std::optional<std::int64_t> freed = {};  ///< bytes, of a slot
   std::string note = {};  ///< why a slot frees nothing or a module stays, or a bound; else empty
-  bool stays = false;     ///< a slot that matches and is not made again
+  bool stays = false;     ///< a slot that is not made again, or the root, which is no checkpoint
   bool operator==(const WhatIfMatch&) const = default;
 };
 
@@ -177,7 +187,10 @@ std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
 inline std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph, std::string_view path) {
   return checkpoint_matches(graph, std::vector{std::string(path)});
 }
-std::vector<WhatIfMatch> fuse_matches(const Graph& graph, std::string_view path);
+std::vector<WhatIfMatch> fuse_matches(const Graph& graph, const std::vector<std::string>& paths);
+inline std::vector<WhatIfMatch> fuse_matches(const Graph& graph, std::string_view path) {
+  return fuse_matches(graph, std::vector{std::string(path)});
+}
 std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
                                            const std::vector<std::string>& slots);
 /// @}

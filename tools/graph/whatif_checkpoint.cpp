@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tapehead::graph {
@@ -27,18 +28,20 @@ class Checkpoint {
         script_(script),
         node_(region.region.last) {}
 
-  void apply() {
+  // The storage of hold_gradients(), or -1.
+  std::int64_t apply() {
     add_operation();
     add_slots("input", region_.inputs);
     add_slots("parameter", region_.parameters);
-    if (!script_.has_events()) return clone_all();
-    if (region_.f0 < 0) return;
+    if (!script_.has_events()) clone_all();
+    if (region_.f0 < 0) return -1;
     script_.insert_after(region_.f1, {.step = step_in(Phase::forward)});
     end_first_run();
-    if (region_.b0 < 0) return;
+    if (region_.b0 < 0) return -1;
     run_again();
-    hold_gradients(region_, script_);
+    const std::int64_t sum = hold_gradients(region_, script_);
     script_.insert_after(region_.b1, {.step = step_in(Phase::backward)});
+    return sum;
   }
 
  private:
@@ -154,11 +157,20 @@ class Checkpoint {
     bool begun = false;
     for (const Graph::Event& event : script_.events(step)) {
       if (region_.is_before(step, event, begun) || !region_.born.contains(event.storage)) continue;
-      if (event.birth) copies[event.storage] = script_.copy(event.storage);
+      if (event.birth) copies[event.storage] = copy(event.storage);
       tick.events.push_back({.storage = copies[event.storage], .birth = event.birth});
       if (!event.birth) copies.erase(event.storage);
     }
     return tick;
+  }
+
+  // Saved is what the region's own slots keep.
+  std::int64_t copy(std::int64_t storage) {
+    const std::int64_t copy = script_.copy(storage);
+    Category& category = result_.storages[at(copy)].category;
+    if (category == Category::saved && !region_.kept.contains(storage))
+      category = Category::transient;
+    return copy;
   }
 
   Place end_of_copy(std::int64_t storage) const {
@@ -195,6 +207,16 @@ class Checkpoint {
   std::map<std::int64_t, std::int64_t> clones_;  // nodes
 };
 
+// What no slot keeps any more is not saved.
+void mark_transient(const std::set<std::int64_t>& storages, Graph& result) {
+  const Keepers keepers(result);
+  for (const std::int64_t id : storages) {
+    Category& category = result.storages[at(id)].category;
+    if (category == Category::saved && keepers.of_storage(id).empty())
+      category = Category::transient;
+  }
+}
+
 // What enters the regions is held by the checkpoints: nothing is written over it.
 std::vector<Hold> find_holds(const Graph& graph, const std::vector<Region>& regions) {
   std::vector<Hold> holds;
@@ -218,9 +240,18 @@ Graph checkpointed(const Graph& was, const std::vector<std::string>& paths) {
   for (const Region& region : regions)
     std::fill(inside.begin() + region.first, inside.begin() + region.last + 1, true);
   std::erase_if(result.saved, [&](const auto& slot) { return inside[at(slot.node)]; });
-  for (const Region& region : regions)
-    Checkpoint(CheckpointRegion(original, region, script), result, script).apply();
+  std::vector<std::int64_t> sums;
+  std::set<std::int64_t> kept;  // that the regions' own slots did
+  for (const Region& nodes : regions) {
+    const CheckpointRegion region(original, nodes, script);
+    sums.push_back(Checkpoint(region, result, script).apply());
+    for (const auto& [storage, first] : region.kept)
+      if (region.born.contains(storage)) kept.insert(storage);
+  }
   if (script.has_events()) script.finish();
+  mark_transient(kept, result);
+  for (std::size_t i = regions.size(); i-- > 0;)  // as the backward pass meets them
+    hand_out_gradients(regions[i], sums[i], result);
   for (const Region& region : regions) inside[at(region.last)] = false;
   inside.resize(result.nodes.size(), false);
   drop_nodes(result, inside, std::vector<bool>(result.storages.size(), false));

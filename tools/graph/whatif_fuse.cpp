@@ -273,11 +273,8 @@ void show_merged(const Graph& was, const std::vector<AttentionChain>& chains, Gr
 
 }  // namespace
 
-Graph fused(const Graph& was, std::string_view path) {
-  const std::vector<Region> regions = find_regions("whatif", was, path);
-  const std::vector<AttentionChain> chains = find_chains(was, Keepers(was), regions);
-  if (chains.empty())
-    throw ValueError("whatif", "no composed attention in \"" + std::string(path) + "\"");
+Graph fused(const Graph& was, const std::vector<std::string>& paths) {
+  const std::vector<AttentionChain> chains = chains_to_fuse(was, paths);
   const Graph graph = with_held(was, find_holds(was, chains));
   Graph result = graph;
   Script script(result);

@@ -93,9 +93,9 @@ std::string bound_of_mask(const Graph& graph, const AttentionChain& chain,
 // What whatif.h says of a constant that others than the region keep, too, as a mask that layers
 // share.
 std::string bound_of_shared(const Graph& graph, const Keepers& keepers,
-                            const std::vector<bool>& is_born, const Region& region,
-                            std::set<std::int64_t>& told) {
+                            const std::vector<bool>& is_born, const Region& region) {
   std::string note;
+  std::set<std::int64_t> told;  // storages
   for (const Graph::SavedSlot& slot : graph.saved) {
     const Graph::Value& value = value_of(graph, slot);
     if (!region.contains(slot.node) || slot.packing >= 0 || value.producer >= 0 || value.leaf ||
@@ -165,22 +165,24 @@ std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
   const Keepers keepers(graph);
   const std::vector<bool> is_born = born_storages(graph);
   std::set<std::pair<std::string, std::int64_t>> told;
-  std::set<std::int64_t> told_storages;
+  bool meets_root = false;
   for (const std::string& path : paths)
     for (const Region& region : find_regions("whatif", graph, path)) {
-      if (!told.emplace(region.path, region.first).second) continue;
+      meets_root = meets_root || region.path.empty();
+      if (region.path.empty() || !told.emplace(region.path, region.first).second) continue;
       std::string note = note_of_region(graph, chosen, region);
-      if (note.empty()) note = bound_of_shared(graph, keepers, is_born, region, told_storages);
+      if (note.empty()) note = bound_of_shared(graph, keepers, is_born, region);
       found.push_back({.name = region.path, .note = std::move(note)});
     }
+  if (meets_root)
+    found.push_back({.name = "", .note = "no module that runs as one", .stays = true});
   return found;
 }
 
-std::vector<WhatIfMatch> fuse_matches(const Graph& graph, std::string_view path) {
-  const std::vector<Region> regions = find_regions("whatif", graph, path);
+std::vector<WhatIfMatch> fuse_matches(const Graph& graph, const std::vector<std::string>& paths) {
   std::vector<WhatIfMatch> found;
   std::set<std::int64_t> told;  // storages of masks
-  for (const AttentionChain& chain : find_chains(graph, Keepers(graph), regions))
+  for (const AttentionChain& chain : chains_to_fuse(graph, paths))
     found.push_back(
         {.name = graph.nodes[at(chain.softmax)].module, .note = bound_of_mask(graph, chain, told)});
   return found;

@@ -35,7 +35,7 @@ std::vector<Compared> figures(const Graph& before, const Graph& after) {
       {"all that is saved, bytes", "saved_bytes", before.saved_bytes(), after.saved_bytes()}};
   if (!before.events.empty() && !after.events.empty())
     all.push_back({"peak, bytes", "peak_bytes", timeline(before).peak, timeline(after).peak});
-  all.push_back({"flops of recorded products", "flops", all_flops(before), all_flops(after)});
+  all.push_back({"flops, with recomputation", "flops", all_flops(before), all_flops(after)});
   return all;
 }
 
@@ -54,8 +54,10 @@ std::string fused_note(const Graph& before, const Graph& after) {
       2);
 }
 
+std::string shown(const std::string& name) { return name.empty() ? std::string(root_name) : name; }
+
 std::string match_line(const WhatIfMatch& match) {
-  std::string line(match.name.empty() ? root_name : match.name);
+  std::string line = shown(match.name);
   if (match.freed)
     line +=
         *match.freed > 0 ? ": frees " + format_count(*match.freed) + " bytes" : ": frees nothing";
@@ -72,8 +74,8 @@ std::string matches_text(const std::vector<WhatIfMatch>& matches) {
     text += match_line(matches[static_cast<std::size_t>(i)]);
   if (changed > most_listed) text += "  and " + format_count(changed - most_listed) + " more\n";
   if (stay > 0)
-    text += wrapped("left as they are: " + format_count(stay) + ", as " + first_that_stays->name +
-                        ": " + first_that_stays->note,
+    text += wrapped("left as they are: " + format_count(stay) + ", as " +
+                        shown(first_that_stays->name) + ": " + first_that_stays->note,
                     0);
   return text;
 }

@@ -73,7 +73,7 @@ DType parse_dtype(const Object& tensor, const std::string& name) {
 
 std::int64_t parse_integer(const Object& at, const json& value) {
   const std::optional<std::int64_t> integer = nn::integer_of(value);
-  if (!integer) at.fail(value.dump() + " is not a 64-bit integer");
+  if (!integer) at.fail(nn::shortened(value.dump()) + " is not a 64-bit integer");
   return *integer;
 }
 
@@ -107,7 +107,8 @@ Tensor parse_values(Object& tensor, const char* shape_key, const char* data_key,
     tensor.fail(std::to_string(data.size()) + " entries of \"" + data_key +
                 "\" do not fill shape " + to_string(shape));
   const auto bad = [&](const json& element) {
-    tensor.fail(element.dump() + " is no " + std::string(to_string(dtype)) + " element");
+    tensor.fail(nn::shortened(element.dump()) + " is no " + std::string(to_string(dtype)) +
+                " element");
   };
   if (dtype == DType::i64)
     return parse_elements<std::int64_t>(data, shape, dtype,

@@ -10,8 +10,12 @@ namespace {
 
 using Shared = std::shared_ptr<GraphCommand>;
 
+std::string name_of_file(const std::string& name) {
+  return name.empty() ? "it must name a file" : "";
+}
+
 void add_out(CLI::App& sub, const Shared& command) {
-  sub.add_option("-o,--out", command->out, "File to write (default: stdout)");
+  sub.add_option("-o,--out", command->out, "File to write (default: stdout)")->check(name_of_file);
 }
 
 CLI::App& add_report(CLI::App& app, const char* name, const char* text, const Shared& command,
@@ -40,17 +44,23 @@ void add_saved(CLI::App& app, int& exit_code) {
   CLI::App& sub = add_report(
       app, "saved",
       "Every saved slot: what it keeps, why, and what dropping it would free. In patterns, * and ? "
-      "are wildcards; one that matches nothing in the graph is refused, with exit code 2.\n"
+      "are wildcards, and a pattern must match all of a name; one that matches nothing in the "
+      "graph "
+      "is refused, with exit code 2.\n"
       "Example: tapehead graph saved step.json --module layers.0 --two-equal-dims",
       command, run_graph_saved, exit_code);
   add_json(sub, command);
   sub.add_option("--sort", command->order, "bytes, module or operation")
       ->check(CLI::IsMember({"bytes", "module", "operation"}))
       ->capture_default_str();
-  sub.add_option("--name", command->selection.name, "Only values whose name contains this");
-  sub.add_option("--operation", command->selection.operation, "Only operations like this");
-  sub.add_option("--module", command->selection.module,
-                 "Only modules like this; (root): what has none");
+  sub.add_option(
+      "--name", command->selection.name,
+      "Only this slot (cross_entropy.logits, or logits), or this value (*.norm1.weight)");
+  sub.add_option("--operation", command->selection.operation,
+                 "Only this operation (softmax; matmul#2: the second of its module)");
+  sub.add_option(
+      "--module", command->selection.module,
+      "Only this module and what lies in it (layers.1, layers.*); (root): what has none");
   sub.add_flag("--shared", command->selection.shared, "Only what several slots keep");
   sub.add_flag("--two-equal-dims", command->selection.two_equal_dims,
                "Only shapes with two dims of the same size above 1");
@@ -104,13 +114,13 @@ void add_trace(CLI::App& app, int& exit_code) {
 void add_diff(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<GraphCommand>();
   CLI::App& sub = add_command(app, "diff",
-                              "What changed from graph A to graph B, aligned by module, operation "
-                              "and occurrence. Exit code "
-                              "0 if nothing did, 1 if they differ.\n"
+                              "What changed from the graph FILE, before, to the graph AFTER, "
+                              "aligned by module, operation and occurrence. Exit code 0 if "
+                              "nothing did, 1 if they differ.\n"
                               "Example: tapehead graph diff before.json after.json",
                               command, run_graph_diff, exit_code);
-  sub.add_option("A", command->file, "Graph, format tapehead-graph/1")->required();
-  sub.add_option("B", command->other, "Graph to compare it with")->required();
+  sub.add_option("FILE", command->file, "Graph before, format tapehead-graph/1")->required();
+  sub.add_option("AFTER", command->other, "Graph after")->required();
   add_out(sub, command);
   add_json(sub, command);
 }
@@ -134,7 +144,7 @@ void add_assert(CLI::App& app, int& exit_code) {
       "operation.\n"
       "Figures: saved, saved_all (bytes kept, without or with parameters and inputs), slots, "
       "square(N) (saved tensors with two dims of size N), count (operations), flops, peak. "
-      "Filters: name, operation, module. Units: B, KB to TB, KiB to TiB.\n"
+      "Filters: name, operation, module, as of graph saved. Units: B, KB to TB, KiB to TiB.\n"
       "Example: tapehead graph assert step.json 'peak < 1.5GiB && saved(module=\"layers.0\") <= "
       "12MiB'",
       command, run_graph_assert, exit_code);
@@ -145,8 +155,8 @@ void add_assert(CLI::App& app, int& exit_code) {
 void add_whatif(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<GraphCommand>();
   CLI::App& sub = add_report(app, "whatif",
-                             "What a change would do to saved bytes, peak and the flops of "
-                             "recorded products, without running it, and what the pattern found: "
+                             "What a change would do to saved bytes, peak and flops with "
+                             "recomputation, without running it, and what the pattern found: "
                              "one of --checkpoint, --recompute and --fuse. * and ? are "
                              "wildcards.\n"
                              "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
@@ -159,8 +169,31 @@ void add_whatif(CLI::App& app, int& exit_code) {
                  "Saved slots (\"MODULE OPERATION.SLOT\", of several such operations the second is "
                  "OPERATION#2) to make again where they are read; may be given several times")
       ->allow_extra_args(false);
-  sub.add_option("--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
-  sub.add_option("--graph", command->graph, "File for the graph that would be");
+  sub.add_option("--fuse", command->fuse,
+                 "Modules whose attention is to be the fused kernel; may be given several times")
+      ->allow_extra_args(false);
+  sub.add_option("--graph", command->graph, "File for the graph that would be")
+      ->check(name_of_file);
+}
+
+bool is_size(const std::string& text) {
+  const std::size_t sign = text.find('=');
+  return sign != std::string::npos && sign > 0 &&
+         text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz") == sign;
+}
+
+// An option of several values would take FILE for one. So it has one value, and the others are
+// positional as FILE is, from which their form tells them.
+void add_sizes(CLI::App& sub, const Shared& command) {
+  sub.add_option("--sizes", command->sizes,
+                 "Letters for sizes, LETTER=SIZE ...: shapes and bytes are written in them")
+      ->allow_extra_args(false);
+  sub.add_option("SIZES", command->more_sizes)
+      ->check([](const std::string& text) { return is_size(text) ? "" : "no size"; })
+      ->group("");
+  sub.get_option("FILE")->check(
+      [](const std::string& text) { return is_size(text) ? "a size, not a file" : ""; });
+  sub.validate_positionals();
 }
 
 void add_html(CLI::App& app, int& exit_code) {
@@ -171,12 +204,16 @@ void add_html(CLI::App& app, int& exit_code) {
       "whom, why, what is live when, and what a change would do.\n"
       "Example: tapehead graph html step.json --sizes B=8 T=128 -o step.html",
       command, run_graph_html, exit_code);
-  sub.add_option("--diff", command->other, "Graph that the page compares FILE with");
-  sub.add_option("--sizes", command->sizes,
-                 "Letters for sizes: shapes and bytes are written in them");
-  sub.add_option("--assert", command->budgets,
-                 "Budgets, as of graph assert; the page marks those that fail");
-  sub.add_option("--attention", command->attention, "Attention maps, format tapehead-attention/1");
+  sub.add_option("--diff", command->other, "Graph that the page compares FILE with")
+      ->check(name_of_file);
+  add_sizes(sub, command);
+  sub.add_option(
+         "--assert", command->budgets,
+         "Budget, as of graph assert, that the page marks if it fails; may be given several "
+         "times")
+      ->allow_extra_args(false);
+  sub.add_option("--attention", command->attention, "Attention maps, format tapehead-attention/1")
+      ->check(name_of_file);
   sub.add_option("--title", command->title, "Stands at the top (default: FILE)");
 }
 

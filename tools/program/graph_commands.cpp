@@ -84,8 +84,8 @@ WhatIf what_if_checkpointed(const Graph& now, const std::vector<std::string>& pa
 WhatIf what_if_recomputed(const Graph& now, const std::vector<std::string>& slots) {
   return {graph::recomputed(now, slots), graph::recompute_matches(now, slots)};
 }
-WhatIf what_if_fused(const Graph& now, const std::string& path) {
-  return {graph::fused(now, path), graph::fuse_matches(now, path)};
+WhatIf what_if_fused(const Graph& now, const std::vector<std::string>& paths) {
+  return {graph::fused(now, paths), graph::fuse_matches(now, paths)};
 }
 
 // "T=128" as a name and a number.
@@ -149,7 +149,8 @@ int run_graph_trace(const GraphCommand& command) {
 int run_graph_diff(const GraphCommand& command) {
   const Graph before = read(command);
   const graph::Diff diff = graph::diff(before, graph::read_json(fs::path(command.other)));
-  put(command, command.as_json ? graph::diff_json(diff) : graph::diff_text(diff));
+  put(command, command.as_json ? graph::diff_json(diff)
+                               : graph::diff_text(diff, command.file, command.other));
   return diff.equal() ? done : bad_news;
 }
 
@@ -188,7 +189,9 @@ int run_graph_html(const GraphCommand& command) {
                              .file = command.file,
                              .other = other ? &*other : nullptr,
                              .budgets = command.budgets};
-  for (const std::string& text : command.sizes) {
+  std::vector<std::string> sizes = command.sizes;
+  sizes.insert(sizes.end(), command.more_sizes.begin(), command.more_sizes.end());
+  for (const std::string& text : sizes) {
     const auto size = size_of(text);
     if (!options.sizes.insert(size).second)
       throw ValueError("graph html", "the size " + size.first + " is given twice");

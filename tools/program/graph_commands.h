@@ -19,10 +19,11 @@ struct GraphCommand {
   std::size_t limit = 30;                ///< of graph peak
   std::string other = {};                ///< of graph diff: the second file
   std::string expression = {};           ///< of graph assert
-  std::vector<std::string> checkpoint = {}, recompute = {};  ///< of graph whatif: one of them
-  std::string fuse = {};                                     ///< or this one
+  /// Of graph whatif: patterns for one of these changes.
+  std::vector<std::string> checkpoint = {}, recompute = {}, fuse = {};
   std::string graph = {};  ///< of graph whatif: file for the graph that would be
   std::vector<std::string> sizes = {}, budgets = {};  ///< of graph html: "T=128", assertions
+  std::vector<std::string> more_sizes = {};           ///< the sizes behind the first
   std::string attention = {}, title = {};             ///< of graph html: a file, the page's title
 };
 int run_graph_summary(const GraphCommand& command);

@@ -86,9 +86,8 @@ std::string cost_lines(const Costs& costs) {
       text += line("  " + std::string(to_string(static_cast<Category>(c))),
                    format_bytes(costs.at_peak[c]));
   text += line("reserved at most", format_bytes(costs.most_reserved));
-  text += line("flops of the forward pass", format_count(costs.flops));
-  if (costs.recomputed > 0)
-    text += line("flops computed again for checkpoints", format_count(costs.recomputed));
+  text += line("flops, forward", format_count(costs.flops));
+  if (costs.recomputed > 0) text += line("flops, recomputed", format_count(costs.recomputed));
   return text;
 }
 
@@ -162,9 +161,8 @@ std::string forms_text(const PlanReport& report) {
     text += form_text(name + ", bytes", forms.others.at(name));
   text += form_text("saved activations, bytes", forms.saved_activations);
   text += form_text("peak near these sizes, bytes", forms.peak);
-  text += form_text("flops of the forward pass", forms.flops);
-  if (report.costs.recomputed > 0)
-    text += form_text("flops computed again for checkpoints", forms.recomputed);
+  text += form_text("flops, forward", forms.flops);
+  if (report.costs.recomputed > 0) text += form_text("flops, recomputed", forms.recomputed);
   text +=
       "\nSaved activations by slot, in bytes; what an earlier slot keeps is not listed again:\n\n";
   for (const graph::SavedForm& row : forms.slots)
