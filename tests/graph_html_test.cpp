@@ -116,6 +116,7 @@ TEST_CASE("tapehead graph html writes the page") {
   CHECK(nn::read_file("test", out) == graph::to_html(gpt_step(), {.title = "x",
                                                                   .file = file,
                                                                   .other = &other,
+                                                                  .other_file = file,
                                                                   .sizes = {{"B", 2}, {"T", 6}},
                                                                   .budgets = {"saved < 1"}}));
   const std::string both = nn::read_file("test", out);

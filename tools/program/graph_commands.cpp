@@ -188,6 +188,7 @@ int run_graph_html(const GraphCommand& command) {
   graph::HtmlOptions options{.title = command.title.empty() ? command.file : command.title,
                              .file = command.file,
                              .other = other ? &*other : nullptr,
+                             .other_file = command.other,
                              .budgets = command.budgets};
   std::vector<std::string> sizes = command.sizes;
   sizes.insert(sizes.end(), command.more_sizes.begin(), command.more_sizes.end());

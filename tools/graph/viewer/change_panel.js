@@ -10,7 +10,7 @@ const rows = [
   ["saved activations, bytes", "saved_activation_bytes"],
   ["all that is saved, bytes", "saved_bytes"],
   ["peak, bytes", "peak_bytes"],
-  ["flops of recorded products", "flops"],
+  ["flops, with recomputation", "flops"],
 ];
 
 function comparison(now, then, names) {

@@ -212,7 +212,7 @@ export function figuresPanel(app) {
         { notes: categoryNotes(app, "optimizer_state") }),
       figure(app, "Operations recorded", "operations", { unit: false,
         notes: operationNotes(app) }),
-      figure(app, "Flops of matrix products", "flops", { unit: false, notes: flopNotes(app) }));
+      figure(app, "Flops, forward", "flops", { unit: false, notes: flopNotes(app) }));
     showBest();
     marks.replaceChildren(...badges(app));
     marks.hidden = marks.childElementCount === 0;
