@@ -1,5 +1,6 @@
 #include "viewer_samples.h"
 
+#include <tapehead/graph/reports.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
 #include <tapehead/nn/layers.h>
@@ -75,6 +76,7 @@ const std::vector<Question> questions = {
     {"encoder_norm_first", "checkpoint", "layer.norm?"},
     {"gpt", "checkpoint", "layers.*"},
     {"gpt", "checkpoint", "layers.1"},
+    {"gpt", "checkpoint", "*"},
     {"gpt", "checkpoint", "layers.*.self_attn"},
     {"gpt", "fuse", "layers.0"},
     {"gpt", "fuse", "*"},
@@ -105,6 +107,7 @@ nlohmann::json figures(const Graph& graph) {
   return {{"saved_activation_bytes", graph.saved_activation_bytes()},
           {"saved_bytes", graph.saved_bytes()},
           {"peak_bytes", line.peak},
+          {"category_bytes", nlohmann::json::parse(graph::peak_json(graph))["category_bytes"]},
           {"steps", line.highest.size()},
           {"live_sum", live_sum},
           {"flops", flops}};

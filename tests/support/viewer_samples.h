@@ -14,8 +14,9 @@ namespace tapehead::tests {
 std::map<std::string, Graph> viewer_samples();
 
 /// What-if questions on the samples and the library's answers, as tests/data/whatif.json has them:
-/// JSON, one question a line. `live_sum` is the sum over the steps, from 1, of the step's number
-/// times the most bytes that were live in it: whatever is born or dies elsewhere changes it.
+/// JSON, one question a line. `category_bytes` is what is live at the peak. `live_sum` is the sum
+/// over the steps, from 1, of the step's number times the most bytes that were live in it: whatever
+/// is born or dies elsewhere changes it.
 std::string what_if_answers(const std::map<std::string, Graph>& samples);
 
 }  // namespace tapehead::tests

@@ -32,11 +32,17 @@ class CompareTest(PageTest):
                 self.assertEqual(self.unlike(question), [])
 
     def live_after(self, question):
-        """Steps, and how much was live in each, as the page's simulator has it."""
+        """Steps, how much was live in each, and what at the peak, as the page has it."""
         return self.script("""
             const graph = modules.graph.readGraph(document.getElementById("graph").textContent);
-            const { highest } = modules.replay.replay(modules.whatif.changed(graph, [arguments[0]]));
+            const then = modules.whatif.changed(graph, [arguments[0]]);
+            const { highest, peakEvents } = modules.replay.replay(then);
+            const live = modules.replay.liveStorages(then, peakEvents);
+            const bytes = (category) => live.map((id) => then.storages[id])
+              .reduce((sum, row) => sum + (row.category === category ? row.bytes : 0), 0);
             return { steps: highest.length,
+              category_bytes: Object.fromEntries(
+                modules.graph.categories.map((name) => [name, bytes(name)])),
               live_sum: highest.reduce((sum, bytes, i) => sum + (i + 1) * bytes, 0) };""", question)
 
     def unlike(self, question):
@@ -102,6 +108,14 @@ class CompareTest(PageTest):
         self.assertEqual(taken, f"Recomputed: {len(matched) - len(stay)} slots.")
         self.assertEqual(left, f"Left as they are: {len(stay)}, as {stay[0]}: no operation that "
                                "could run again made it.")
+
+    def test_the_root_is_left_out_of_checkpoints(self):
+        self.page("gpt", state="checkpoint=*")
+        answer = self.report("graph", "whatif", self.sample("gpt"), "--checkpoint", "*")
+        root = answer["matched"][-1]
+        self.assertEqual((root["name"], root["stays"]), ("", True))
+        self.assertIn(f"Left as they are: 1, as (root): {root['note']}.",
+                      self.texts("#change .note"))
 
     def test_a_mask_that_each_checkpoint_may_make_anew_is_a_bound(self):
         self.page("gpt", state="checkpoint=layers.*.self_attn")
@@ -220,6 +234,7 @@ class CompareTest(PageTest):
                                       ("gpt", "recompute", "token_embedding *"),
                                       ("gpt", "recompute", "layer.? sof?max*"),
                                       ("empty", "checkpoint", "*"), ("gpt", "checkpoint", ""),
+                                      ("gpt", "checkpoint", "(root)"),
                                       ("gpt", "recompute", ""),
                                       ("long_names", "fuse", "blocke*attn"),
                                       ("long_names", "recompute", "weiter " * 24),

@@ -4,7 +4,7 @@ import { dropNodes } from "./compaction.js";
 import { formatCount, shapeText } from "./format.js";
 import { Keepers } from "./graph.js";
 import { copyOfLists, withHeld } from "./whatif_donation.js";
-import { holdGradients } from "./whatif_gradients.js";
+import { handOutGradients, holdGradients } from "./whatif_gradients.js";
 import { Readers, findRegions, rootName } from "./regions.js";
 import { Script, part } from "./script.js";
 
@@ -106,23 +106,28 @@ class Region {
   }
 }
 
+// The row of a storage that no slot keeps.
+const unsaved = (row) => (row.category === "saved" ? { ...row, category: "transient" } : row);
+
 class Checkpoint {
   constructor(region, result, script) {
     Object.assign(this, { region, was: region.was, result, script, node: region.last,
       clones: new Map() });
   }
 
+  // The storage of holdGradients(), or -1.
   apply() {
     this.addOperation();
     const { region, script } = this;
-    if (!script.hasEvents) return void this.cloneAll();
-    if (region.f0 < 0) return;
+    if (!script.hasEvents) this.cloneAll();
+    if (region.f0 < 0) return -1;
     script.insertAfter(region.f1, { step: this.step("forward"), events: [] });
     this.endFirstRun();
-    if (region.b0 < 0) return;
+    if (region.b0 < 0) return -1;
     this.runAgain();
-    holdGradients(region, script);
+    const sum = holdGradients(region, script);
     script.insertAfter(region.b1, { step: this.step("backward"), events: [] });
+    return sum;
   }
 
   // ---- operation and slots ----
@@ -223,11 +228,18 @@ class Checkpoint {
     const events = [];
     for (const { storage, birth } of this.region.eventsInside(this.script, step)) {
       if (!this.region.born.has(storage)) continue;
-      if (birth) copies.set(storage, this.script.copy(storage));
+      if (birth) copies.set(storage, this.copy(storage));
       events.push({ storage: copies.get(storage), birth });
       if (!birth) copies.delete(storage);
     }
     return { step: again, events };
+  }
+
+  // Saved is what the region's own slots keep.
+  copy(storage) {
+    const copy = this.script.copy(storage), { storages } = this.result;
+    if (!this.region.kept.has(storage)) storages[copy] = unsaved(storages[copy]);
+    return copy;
   }
 
   endOfCopy(storage) {
@@ -255,6 +267,13 @@ class Checkpoint {
   }
 }
 
+// What no slot keeps any more is not saved.
+function markTransient(storages, graph) {
+  const keepers = new Keepers(graph);
+  for (const id of storages)
+    if (keepers.ofStorage[id].length === 0) graph.storages[id] = unsaved(graph.storages[id]);
+}
+
 // What all regions ask of the graph as it was.
 function original(graph) {
   const slotsOfNode = graph.nodes.map(() => []);
@@ -280,11 +299,15 @@ const isCheckpoint = (nodes, { first, last }) =>
 
 // The regions that one pattern matches, as a checkpoint can be made of them.
 function regionsOfPattern(graph, pattern) {
-  const { nodes } = graph, regions = findRegions(graph, pattern);
+  const { nodes } = graph;
+  const regions = findRegions(graph, pattern).filter(({ path }) => path !== "");
+  if (regions.length === 0)
+    throw new Error(`${rootName} is no module that runs as one: name the modules that are to be ` +
+      "checkpoints");
   const rest = regions.filter((region) => !isCheckpoint(nodes, region));
   if (rest.length === 0)
-    throw new Error(`${regions[0].path || rootName} is a checkpoint already, and so is all that ` +
-      `matches "${pattern}"`);
+    throw new Error(`${regions[0].path} is a checkpoint already, and so is all that matches ` +
+      `"${pattern}"`);
   for (const { path, first, last } of rest)
     for (let n = first; n <= last; ++n)
       if (nodes[n].operation === "checkpoint")
@@ -309,8 +332,8 @@ function sharedNote(graph, keepers, isBorn, { path, first, last }, told) {
   const contains = (node) => first <= node && node <= last;
   const notes = graph.saved.filter((slot) => {
     const { storage, producer, leaf } = graph.values[slot.value];
-    if (!contains(slot.node) || slot.packing >= 0 || producer >= 0 || leaf || !isBorn.has(storage) ||
-        told.has(storage) || keepers.ofStorage[storage].every((other) =>
+    if (!contains(slot.node) || slot.packing >= 0 || producer >= 0 || leaf ||
+        !isBorn.has(storage) || told.has(storage) || keepers.ofStorage[storage].every((other) =>
       contains(graph.saved[other].node)))
       return false;
     told.add(storage);
@@ -319,7 +342,7 @@ function sharedNote(graph, keepers, isBorn, { path, first, last }, told) {
     "operations outside it keep too, is taken to be held to the end: if each makes its own, the " +
     `peak is lower, by at most ${formatCount(graph.storages[graph.values[value].storage].bytes)} ` +
     "bytes");
-  return notes.length > 0 ? `${path || rootName}: ${notes.join("; ")}.` : "";
+  return notes.length > 0 ? `${path}: ${notes.join("; ")}.` : "";
 }
 
 /**
@@ -330,14 +353,17 @@ export function checkpointNotes(graph, patterns) {
   const keepers = new Keepers(graph), told = new Set();
   const isBorn = new Set(graph.events.filter(({ birth }) => birth).map(({ storage }) => storage));
   const chosen = regionsToCheckpoint(graph, patterns), notes = new Set();
-  for (const region of patterns.flatMap((pattern) => findRegions(graph, pattern))) {
+  const found = patterns.flatMap((pattern) => findRegions(graph, pattern));
+  for (const region of found.filter(({ path }) => path !== "")) {
     const { path } = chosen.find(({ first, last }) => first <= region.first &&
       region.first <= last) ?? region;
-    if (isCheckpoint(graph.nodes, region)) notes.add(`${region.path || rootName} is a checkpoint already.`);
+    if (isCheckpoint(graph.nodes, region)) notes.add(`${region.path} is a checkpoint already.`);
     else if (path !== region.path)
       notes.add(`${region.path} is already inside the checkpoint ${path}.`);
     else notes.add(sharedNote(graph, keepers, isBorn, region, told));
   }
+  if (found.some(({ path }) => path === ""))
+    notes.add(`Left as they are: 1, as ${rootName}: no module that runs as one.`);
   return [...notes].filter(Boolean);
 }
 
@@ -352,9 +378,16 @@ export function checkpointed(asIs, patterns) {
   const inside = new Set();
   for (const { first, last } of regions) for (let n = first; n <= last; ++n) inside.add(n);
   result.saved = result.saved.filter((slot) => !inside.has(slot.node));
-  for (const region of regions)
-    new Checkpoint(new Region(was, region, script), result, script).apply();
+  const sums = [], kept = new Set();  // storages: those that the regions' own slots kept
+  for (const nodes of regions) {
+    const region = new Region(was, nodes, script);
+    sums.push(new Checkpoint(region, result, script).apply());
+    for (const storage of region.kept.keys()) if (region.born.has(storage)) kept.add(storage);
+  }
   if (script.hasEvents) script.finish();
+  markTransient(kept, result);
+  for (let i = regions.length; i-- > 0;)  // as the backward pass meets them
+    handOutGradients(regions[i], sums[i], result);
   for (const { last } of regions) inside.delete(last);
   dropNodes(result, inside, new Set());
   return result;

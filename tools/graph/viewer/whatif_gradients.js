@@ -1,5 +1,5 @@
 // The gradients that cross the border of a checkpoint. The twin of checkpoint_gradients.cpp.
-import { elementBytes, elements } from "./graph.js";
+import { Keepers, elementBytes, elements } from "./graph.js";
 import { part } from "./script.js";
 
 const views = new Set(["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
@@ -25,19 +25,21 @@ class GradientWalk {
       bytes: gradientBytes(region.was.values[region.result]),
       holders: new Set([region.result]),  // values whose gradient, as far as summed, is g's buffer
       begun: new Set(),                   // values whose gradient has a part
-      held: false });
+      held: false, sum: -1 });
   }
 
+  // The storage of a sum that went to g before, or -1.
   run() {
     const { region, script } = this;
     this.held = this.isSharedOutside();
     for (let n = region.last; n >= region.first; --n)
       if (script.backward[n] >= 0) this.passRule(n, script.backward[n]);
-    if (this.holders.size === 0 || this.held) return;
+    if (this.holders.size === 0 || this.held) return this.sum;
     // g has become the gradient of what enters: the checkpoint hands out a copy.
     const copy = script.addStorage(this.bytes, "transient", "gradient");
     script.beBorn(copy, region.b1, part.after);
     script.die(copy, region.b1, part.after);
+    return this.sum;
   }
 
   // Whether g is also, and stays, the gradient of a value from before the region, as with a
@@ -81,7 +83,7 @@ class GradientWalk {
       // A sum written into g, unless others see it: then into what is added.
       if (this.holders.size === 1 && !isG && !this.held) {
         this.held = true;
-        this.holdBuffer(step, this.bytes);
+        this.sum = this.holdBuffer(step, this.bytes);
       }
       this.holders.delete(input);
     } else if (isFirst && isG) {
@@ -106,11 +108,12 @@ class GradientWalk {
       birth && was.storages[storage].bytes === bytes && script.death[storage] === step);
     if (found) {
       script.die(found.storage, region.b1, part.after);
-      return;
+      return found.storage;
     }
     const buffer = script.addStorage(bytes, "transient", "checkpoint");
     script.beBorn(buffer, step, part.start);
     script.die(buffer, region.b1, part.after);
+    return buffer;
   }
 
   // g is read for the last time: it dies here without the checkpoint, or becomes another gradient.
@@ -124,5 +127,80 @@ class GradientWalk {
   }
 }
 
-/** Edits the script for the gradients that cross the region's border. */
+// What lives at the end of a region's backward steps: the birth, and the event that is the death.
+class BehindRegion {
+  constructor({ path, last }, graph) {
+    const unknown = () => new Int32Array(graph.storages.length).fill(-1);
+    Object.assign(this, { graph, birth: unknown(), death: unknown() });  // by storage: step, event
+    const isBackward = ({ phase }) => phase === "backward";
+    const isInside = (step) => isBackward(step) &&
+      (step.module === path || step.module.startsWith(`${path}.`));
+    this.last = graph.steps.findLastIndex((step) => isBackward(step) &&
+      step.operation === "checkpoint" && step.node === last);
+    this.first = this.last;
+    while (this.first > 0 && isInside(graph.steps[this.first - 1])) --this.first;
+    graph.events.forEach(({ step, storage, birth }, i) => {
+      if (birth) this.birth[storage] = step;
+      else this.death[storage] = i;
+    });
+  }
+
+  get isThere() { return this.last >= 0; }
+
+  isBornInside(storage) {
+    return this.first <= this.birth[storage] && this.birth[storage] <= this.last;
+  }
+
+  // Of the backward pass.
+  isBornBefore(storage) {
+    const birth = this.birth[storage];
+    return birth >= 0 && birth < this.first && this.graph.steps[birth].phase === "backward";
+  }
+
+  outlives(storage) {
+    const death = this.death[storage];
+    return death < 0 || this.graph.events[death].step > this.last;
+  }
+}
+
+// The storage in which g goes on where the sum is written to it; -1 when that is not certain.
+function findG(behind, graph, sum) {
+  const keepers = new Keepers(graph), found = [];
+  graph.storages.forEach(({ bytes }, id) => {
+    if (bytes === graph.storages[sum].bytes && behind.isBornBefore(id) && behind.outlives(id) &&
+        behind.death[id] >= 0 && keepers.ofStorage[id].length === 0)
+      found.push(id);
+  });
+  return found.length === 1 ? found[0] : -1;
+}
+
+function swapStorages(events, a, b) {
+  const { storage } = events[a];
+  events[a] = { ...events[a], storage: events[b].storage };
+  events[b] = { ...events[b], storage };
+}
+
+/**
+ * Edits the script for the gradients that cross the region's border. Returns the storage to which a
+ * sum is written that went to g before; -1 when there is none.
+ */
 export const holdGradients = (region, script) => new GradientWalk(region, script).run();
+
+/**
+ * Edits the categories of a graph whose script is finished: what is born in the region's backward
+ * steps and outlives them is what the checkpoint hands out, a gradient. `sum` is that of
+ * holdGradients(): from the region's end on it is what g's buffer was, and g dies in its place.
+ */
+export function handOutGradients(region, sum, graph) {
+  if (sum >= 0) {
+    const behind = new BehindRegion(region, graph);
+    const g = behind.isThere ? findG(behind, graph, sum) : -1;
+    if (g >= 0 && behind.death[sum] >= 0 && !behind.outlives(sum))
+      swapStorages(graph.events, behind.death[sum], behind.death[g]);
+  }
+  const behind = new BehindRegion(region, graph);
+  if (!behind.isThere) return;
+  graph.storages = graph.storages.map((row, id) =>
+    (row.category === "transient" && behind.isBornInside(id) && behind.outlives(id)
+      ? { ...row, category: "gradient" } : row));
+}
