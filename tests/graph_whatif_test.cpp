@@ -373,8 +373,8 @@ TEST_CASE("of several operations of one name each has its number; without it all
   CHECK(graph::recomputed(gpt, two) == graph::recomputed(gpt, {"layers.0.self_attn matmul.b"}));
   CHECK(names("layers.1 gelu.x") == Names{"layers.1 gelu.x"});
   std::set<std::string> labels;
-  for (const auto& row :
-       nlohmann::json::parse(graph::saved_json(gpt, graph::saved_rows(gpt)))["rows"])
+  const auto saved = nlohmann::json::parse(graph::saved_json(gpt, graph::saved_rows(gpt)));
+  for (const auto& row : saved["rows"])
     CHECK(labels.insert(row["label"].get<std::string>()).second);
 }
 
