@@ -137,6 +137,7 @@ std::map<std::string, Graph> viewer_samples() {
   samples["encoder_norm_first"] = encoder_step({.norm_first = true, .batch = 16, .time = 16});
   samples["gpt"] = gpt_step(sizes);
   samples["gpt_fused"] = gpt_step(fused);
+  samples["gpt_square"] = gpt_step({.batch = 8, .time = 12});  // as many tokens as features
   samples["gpt_12"] = gpt_step(deep);
   samples["gpt_340"] = gpt_step(deepest);
   samples["empty"] = Graph();

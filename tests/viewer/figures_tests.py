@@ -165,6 +165,9 @@ class FiguresTest(PageTest):
                       "dim of what the model reads.", self.text("#letters-note"))
         self.assertIn("(4, h, T, T)", self.text("#saved"))
         self.assertNotIn("B", "".join(self.texts(".formula")))
+        self.page("gpt_square", "--sizes", "B=8", "T=12")  # tokens are looked up, not an input
+        self.assertRegex(self.text("#letters-note"), "T is left out: 12 is .*a dim of a parameter")
+        self.assertIn("(B, 3, 12, 12)", self.text("#saved"))
         self.page("encoder_norm_first", "--sizes", "B=16", "T=16")  # of one input
         self.assertIn("16 (B, T)", self.text("#letters-note"))
         self.page("encoder_norm_first", "--sizes", "B=16")

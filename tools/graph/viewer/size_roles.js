@@ -47,6 +47,8 @@ class Roles {
       if (node.recomputed) continue;
       for (const input of node.inputs) readers.set(input,
         [...(readers.get(input) ?? []), node.operation]);
+      // The indices are no input of the operation, and have the result's other dims.
+      if (node.operation === "embedding") this.add("read", values[node.output].shape.slice(0, -1));
       if (node.operation === "reshape" || node.operation === "view")
         for (const parts of splits(values[node.inputs[0]].shape, values[node.output].shape))
           this.add("part", parts);
