@@ -5,6 +5,7 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/fused_attention.h>
 #include <tapehead/ops/index.h>
+#include <tapehead/ops/join.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 #include <tapehead/ops/write.h>

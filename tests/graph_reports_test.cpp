@@ -36,7 +36,9 @@
 using namespace tapehead;
 using nlohmann::json;
 using tests::attention_step;
+using tests::check_throws;
 using tests::contains;
+using tests::encoder_step;
 using tests::run_program;
 
 namespace {
@@ -252,7 +254,7 @@ TEST_CASE("the saved slots that are listed are summed, each storage once") {
 }
 
 TEST_CASE("counts and bytes whose sums do not fit in 63 bits are reported as the largest count") {
-  Graph huge = step();
+  Graph huge = small_step();
   huge.events.clear();
   for (Graph::Node& node : huge.nodes) node.flops = largest_count;
   for (Graph::Storage& storage : huge.storages)
@@ -263,20 +265,20 @@ TEST_CASE("counts and bytes whose sums do not fit in 63 bits are reported as the
   const json flops = json::parse(graph::flops_json(huge));
   CHECK(flops["operations"]["linear"]["flops"] == largest_count);
   CHECK(graph::check_assertion(huge, "flops > 999999999999999999").holds);
-  CHECK(graph::diff(huge, step()).before.flops == largest_count);
+  CHECK(graph::diff(huge, small_step()).before.flops == largest_count);
 }
 
 TEST_CASE("what no module counts has a row and a key, so that modules add up to the totals") {
-  for (const json& report :
-       {json::parse(graph::summary_json(step())), json::parse(graph::flops_json(step()))})
+  for (const json& report : {json::parse(graph::summary_json(small_step())),
+                             json::parse(graph::flops_json(small_step()))})
     for (const char* figure : {"operations", "flops", "saved_activation_bytes"}) {
       CAPTURE(figure);
       std::int64_t sum = report["root"][figure];
       for (const json& module : report["modules"]) sum += module[figure].get<std::int64_t>();
-      CHECK(sum == json::parse(graph::summary_json(step()))[figure]);
+      CHECK(sum == json::parse(graph::summary_json(small_step()))[figure]);
     }
-  CHECK(json::parse(graph::flops_json(step()))["root"]["operations"] > 0);
-  CHECK(contains(graph::flops_text(step()), "\n(root) "));
+  CHECK(json::parse(graph::flops_json(small_step()))["root"]["operations"] > 0);
+  CHECK(contains(graph::flops_text(small_step()), "\n(root) "));
 }
 
 TEST_CASE("reports as text fit a page and name the exact peak") {

@@ -14,6 +14,7 @@
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
+#include <cmath>
 #include <limits>
 
 using namespace tapehead;

@@ -2,6 +2,8 @@
 #include "support/checks.h"
 #include "support/toy_operations.h"
 
+#include <tapehead/ops/create.h>
+
 #include <thread>
 
 using namespace tapehead;
