@@ -1,5 +1,6 @@
 #include <tapehead/ops/kernels/fold.h>
 #include <tapehead/ops/kernels/norm.h>
+#include <tapehead/ops/kernels/prefetch.h>
 
 #include <cmath>
 
@@ -11,14 +12,6 @@ constexpr int group = 4;              // rows whose parts are added before they 
 constexpr std::int64_t short_row = 16;  // up to here double for floats costs no time that counts
 
 // ---- forward ------------------------------------------------------------------------------------
-
-// Asks for the values that are read next, while those at hand are worked on: rows of a few KiB end
-// before the processor has seen that they are read in order.
-template <class T>
-TAPEHEAD_INLINE void prefetch(const T* x, std::int64_t count) {
-  constexpr std::int64_t line = 64 / sizeof(T);
-  for (std::int64_t i = 0; i < count; i += line) __builtin_prefetch(x + i, 0, 2);
-}
 
 // Whether squares computed in T overflowed, or are so small that denormal numbers took their digits
 // and eps does not hide it.

@@ -1,5 +1,6 @@
 #include <tapehead/ops/kernels/fold.h>
 #include <tapehead/ops/kernels/math.h>
+#include <tapehead/ops/kernels/prefetch.h>
 #include <tapehead/ops/kernels/softmax.h>
 
 namespace tapehead::kernels {
@@ -34,6 +35,7 @@ TAPEHEAD_MULTIVERSION void softmax_rows(const T* x, T* y, std::int64_t rows, std
                                         T empty) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     const T offset = offset_of(max_run(x, n));
+    if (r + 1 < rows) prefetch(x + n, n);
     const double total = sum_run<T>(
         n, [=](std::int64_t i)
                __attribute__((always_inline)) { return y[i] = exp(x[i] - offset); });
@@ -65,6 +67,7 @@ TAPEHEAD_MULTIVERSION void softmax_backward_rows(const T* g, const T* y, T* dx, 
     }
     const T dot = static_cast<T>(sum_run<T>(
         n, [=](std::int64_t i) __attribute__((always_inline)) { return g[i] * y[i]; }));
+    if (r + 1 < rows) prefetch(g + n, n), prefetch(y + n, n);
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] * (g[i] - dot);
   }
@@ -74,6 +77,7 @@ template <class T>
 TAPEHEAD_MULTIVERSION void log_softmax_rows(const T* x, T* y, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     const T max = max_run(x, n);
+    if (r + 1 < rows) prefetch(x + n, n);
     const double total = sum_run<T>(
         n, [=](std::int64_t i) __attribute__((always_inline)) { return exp(x[i] - max); });
     const T log_total = static_cast<T>(std::log(total));
@@ -88,6 +92,7 @@ TAPEHEAD_MULTIVERSION void log_softmax_backward_rows(const T* g, const T* y, T* 
   for (std::int64_t r = 0; r < rows; ++r, g += n, y += n, dx += n) {
     const T total = static_cast<T>(sum_run<T>(
         n, [=](std::int64_t i) __attribute__((always_inline)) { return g[i]; }));
+    if (r + 1 < rows) prefetch(g + n, n), prefetch(y + n, n);
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) dx[i] = g[i] - exp(y[i]) * total;
   }
