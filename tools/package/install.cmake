@@ -41,8 +41,15 @@ function(tapehead_install_pkg_config name description requires private)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 
-list(TRANSFORM OpenMP_CXX_LIB_NAMES PREPEND -l OUTPUT_VARIABLE openmp)
-list(JOIN openmp " " openmp)
-tapehead_install_pkg_config(tapehead ${PROJECT_DESCRIPTION} "" "-lopenblas ${openmp}")
+# Where the OpenMP runtime lies is said only where linkers do not look by themselves (clang's).
+set(openmp "")
+foreach(library IN LISTS OpenMP_CXX_LIB_NAMES)
+  cmake_path(GET OpenMP_${library}_LIBRARY PARENT_PATH folder)
+  if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+    string(APPEND openmp " -L${folder}")
+  endif()
+  string(APPEND openmp " -l${library}")
+endforeach()
+tapehead_install_pkg_config(tapehead ${PROJECT_DESCRIPTION} "" "-lopenblas${openmp}")
 tapehead_install_pkg_config(tapehead_graph "Reads, writes and reports on Tapehead's graphs"
   tapehead "")
