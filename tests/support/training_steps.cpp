@@ -235,7 +235,8 @@ Graph gpt_step(const StepOptions& options) {
   return train_step(gpt, [&] {
     const Tensor tokens = zeros({options.batch, options.time}, DType::i64);
     const Tensor logits = run_gpt(gpt, tokens, options);
-    return cross_entropy(reshape(logits, {rows, 11}), zeros({rows}, DType::i64));
+    const Tensor target = zeros({rows}, DType::i64);
+    return cross_entropy(reshape(logits, {rows, 11}), target);
   });
 }
 
