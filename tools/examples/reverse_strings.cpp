@@ -125,9 +125,10 @@ std::vector<std::string> answers(const Reverser& model, const std::vector<std::s
   }
   std::vector<std::string> strings(questions.size());
   const std::vector<std::int64_t> tokens = written.to_vector<std::int64_t>();
+  const std::size_t width = longest + 2;  // the start mark, the letters and the stop mark
   for (std::size_t n = 0; n < questions.size(); ++n)
-    for (std::size_t i = n * (longest + 2) + 1; tokens[i] < pad; ++i)
-      strings[n].push_back(static_cast<char>('a' + tokens[i]));
+    for (std::size_t i = 1; i < width && tokens[n * width + i] < pad; ++i)
+      strings[n].push_back(static_cast<char>('a' + tokens[n * width + i]));
   return strings;
 }
 
