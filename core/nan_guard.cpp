@@ -17,7 +17,7 @@ constexpr std::int64_t grain = 16384;  // elements below which a second thread d
 
 // Whether x holds neither NaN nor infinity. Every result is asked, so this is a plain loop.
 bool is_finite(const Tensor& x) {
-  const View view = x.view();
+  const View view = x.any_view();
   const auto loop = merge_dims<1>(view.shape, {&view.strides});
   const std::int64_t step = loop.inner_stride(0);
   std::atomic<bool> finite = true;
@@ -42,7 +42,7 @@ struct Contents {
   double highest = -std::numeric_limits<double>::infinity();
 
   explicit Contents(const Tensor& x) {
-    const View view = x.view();
+    const View view = x.any_view();
     const auto loop = merge_dims<1>(view.shape, {&view.strides});
     const std::int64_t step = loop.inner_stride(0);
     std::size_t element = 0;
@@ -270,7 +270,7 @@ void NanGuard::examine_gradient(const Node& node, const Tensor& g, std::size_t i
                                 const Tensor& gradient) {
   std::vector<const Saved*> kept;
   for (const Saved* saved = node.first_saved_; saved; saved = saved->next_)
-    if (saved->kept()) kept.push_back(saved);
+    if (saved->tensor_.defined()) kept.push_back(saved);  // else packed, not read
   Excuses excuses(node);
   excuses.add(g);
   for (const Saved* saved : kept) excuses.add(saved->tensor_);

@@ -263,6 +263,17 @@ TEST_CASE("NanGuard does nothing in a dry run, which stays the plan of a run wit
   CHECK(peak_of(true) == peak_of(false));
 }
 
+TEST_CASE("NanGuard looks at half floats as at others") {
+  for (const DType half : {DType::bf16, DType::f16}) {
+    CHECK_FALSE(alarm([&] { to(numbers({1, 2}), half); }).has_value());
+    const auto report = alarm([&] { to(numbers({1, 1e300}), half); });
+    REQUIRE(report.has_value());
+    CHECK(report->element == Dims{1});
+    CHECK(report->value == infinity);
+    CHECK(report->operands[0].there == 1e300);
+  }
+}
+
 TEST_CASE("NanGuard takes -inf for the log of the sum of nothing, but no NaN for its mean") {
   const Tensor nothing = zeros({2, 0});
   CHECK_FALSE(alarm([&] { logsumexp(nothing, {1}); }).has_value());

@@ -4,6 +4,7 @@
 #include "support/operation_run.h"
 
 #include <tapehead/core/dry_run.h>
+#include <tapehead/core/nan_guard.h>
 #include <tapehead/core/gradcheck.h>
 #include <tapehead/core/saved_hooks.h>
 #include <tapehead/graph/json.h>
@@ -241,6 +242,21 @@ TEST_CASE("hooks may decline, only the innermost is asked, and what was packed o
   CHECK(counts.alive == 0);
   CHECK(counts.unpacked == 1);
   CHECK(dx.numel() == 4);
+}
+
+TEST_CASE("NanGuard tells what a rule unpacked, and passes over what it left packed") {
+  const Tensor a = random_leaf({2}), b = parameter(tensor({1e300, 5}, DType::f64));
+  CopyHooks hooks;
+  const NanGuard guard({.raise = false});
+  Tape tape;
+  const Tensor y = mul(a, b);
+  tape.gradient(y, {a}, tensor({1e300, 1}, DType::f64));  // the rule reads b alone
+  CHECK(hooks.counts.packed == 2);
+  REQUIRE(guard.report() != nullptr);
+  CHECK(guard.report()->operation == "mul");
+  REQUIRE(guard.report()->operands.size() == 2);
+  CHECK(guard.report()->operands[0].name == "g");
+  CHECK(guard.report()->operands[1].name == "b");
 }
 
 TEST_CASE(
