@@ -2,7 +2,6 @@
 #include <tapehead/core/scope.h>
 
 #include <array>
-#include <charconv>
 
 namespace tapehead {
 
@@ -38,6 +37,12 @@ Error::Error(ErrorKind kind, std::string_view operation, std::string_view messag
 std::string format_number(double value) {
   std::array<char, 32> text;  // the longest, -2.2250738585072014e-308, has 24 characters
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
+  return std::string(text.data(), end.ptr);
+}
+
+std::string format_number(double value, std::chars_format style, int digits) {
+  std::array<char, 512> text;  // the largest number has 309 digits before the point
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, style, digits);
   return std::string(text.data(), end.ptr);
 }
 

@@ -5,6 +5,7 @@
 // module path when the call was made inside a module ("in blocks.0.attn").
 #pragma once
 
+#include <charconv>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -56,5 +57,8 @@ using OutOfMemoryError = ErrorOf<ErrorKind::out_of_memory>;
 /// A number as messages and summaries show it: the shortest decimal that reads back as `value`, in
 /// any locale.
 std::string format_number(double value);
+/// The same in a style of <charconv> with `digits` digits: after the point, or of general style in
+/// all, which ends without zeros. As printf's %f, %e and %g, but always with a point.
+std::string format_number(double value, std::chars_format style, int digits);
 
 }  // namespace tapehead

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <optional>
-#include <sstream>
 
 namespace tapehead {
 namespace detail {
@@ -119,12 +118,11 @@ class Check {
       const double difference = std::abs(taped.values[k] - base.values[k]);
       if (difference <= tolerance(base.values[k]) || same_bits({taped.values[k]}, {base.values[k]}))
         continue;
-      std::ostringstream text;
-      text.precision(17);
-      text << "result number " << k << " is " << taped.values[k]
-           << " under a tape with the inputs as they lie in memory, and " << base.values[k]
-           << " without a tape on row-major copies of them";
-      return failed(Diagnosis::other_value, text.str());
+      return failed(Diagnosis::other_value,
+                    "result number " + std::to_string(k) + " is " + format_number(taped.values[k]) +
+                        " under a tape with the inputs as they lie in memory, and " +
+                        format_number(base.values[k]) +
+                        " without a tape on row-major copies of them");
     }
     return std::nullopt;
   }

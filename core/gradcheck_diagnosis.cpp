@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <sstream>
 
 namespace tapehead::detail {
 namespace {
@@ -27,12 +26,7 @@ double dot(const Values& a, const Values& b) {
   return sum;
 }
 
-std::string text_of(double value) {
-  std::ostringstream text;
-  text.precision(9);
-  text << value;
-  return text.str();
-}
+std::string text_of(double value) { return format_number(value, std::chars_format::general, 9); }
 
 class Doctor {
  public:

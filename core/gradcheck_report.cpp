@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <locale>
 #include <sstream>
 
 namespace tapehead {
@@ -40,6 +41,7 @@ void print_jacobian(std::ostream& out, const GradcheckReport& report) {
 
 std::string to_string(const GradcheckReport& report) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   out << report.check << ": " << (report.ok ? "ok" : "FAILED");
   if (report.tolerance > 0)
     out << ": " << (report.ok ? "largest error at " : "") << report.input_name << ' '

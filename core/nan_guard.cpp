@@ -4,10 +4,8 @@
 #include <tapehead/core/scope.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 namespace tapehead {
@@ -154,11 +152,7 @@ std::optional<std::int64_t> empty_row_dim(const Node& node, const Tensor& x, con
 
 // ---- words -------------------------------------------------------------------------------------
 
-std::string number(double value) {
-  std::array<char, 40> text;
-  std::snprintf(text.data(), text.size(), "%.9g", value);
-  return text.data();
-}
+std::string number(double value) { return format_number(value, std::chars_format::general, 9); }
 
 std::string in_words(const NanReport::Operand& operand) {
   std::string text = operand.name + " " + operand.tensor + " ";

@@ -1,9 +1,8 @@
+#include <tapehead/core/error.h>
 #include <tapehead/ops/print.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <ostream>
 #include <string_view>
 #include <vector>
@@ -18,19 +17,13 @@ constexpr std::string_view opening = "tensor(";
 // How the floating numbers of one tensor are written.
 enum class Style { integer, fixed, scientific };
 
-std::string number(const char* format, double value) {
-  std::array<char, 400> text;  // the largest double has 309 digits
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
 std::string formatted(double value, Style style) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   switch (style) {
-    case Style::integer: return number("%.0f", value);
-    case Style::fixed: return number("%.4f", value);
-    case Style::scientific: return number("%.4e", value);
+    case Style::integer: return format_number(value, std::chars_format::fixed, 0);
+    case Style::fixed: return format_number(value, std::chars_format::fixed, 4);
+    case Style::scientific: return format_number(value, std::chars_format::scientific, 4);
   }
   return {};
 }

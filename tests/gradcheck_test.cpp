@@ -6,6 +6,7 @@
 #include <tapehead/ops/create.h>
 
 #include <cmath>
+#include <locale>
 
 using namespace tapehead;
 using tests::check_throws;
@@ -439,4 +440,26 @@ TEST_CASE("gradgradcheck finds a rule that gives another gradient under create_g
   };
   passing(gradcheck(f, {vector_of({1, 2})}));
   failing(gradgradcheck(f, {vector_of({1, 2})}), Diagnosis::other_value);
+}
+
+TEST_CASE("reports write a point in every locale") {
+  struct Comma final : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+  };
+  const auto report = [] {
+    const auto wrong = [](const std::vector<Tensor>& in) {
+      return custom(
+          in[0], [](double v) { return v; },
+          [](const Tensor& g, const Tensor& x) {
+            return Grads{elementwise(g, x, [](double dy, double) { return 1.5 * dy; })};
+          });
+    };
+    return to_string(gradcheck(wrong, {vector_of({1, 2.5})}));
+  };
+  const std::string classic = report();
+  CHECK(classic.find("1.5") != std::string::npos);
+  const std::locale before = std::locale::global(std::locale(std::locale::classic(), new Comma));
+  const std::string with_commas = report();
+  std::locale::global(before);
+  CHECK(with_commas == classic);
 }

@@ -1,9 +1,9 @@
+#include <tapehead/core/error.h>
 #include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/text.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <utility>
 #include <vector>
@@ -123,12 +123,8 @@ class SavedTable {
 
 }  // namespace
 
-// printf's %f writes what the locale takes for a decimal point.
 std::string fixed(double value, int digits) {
-  std::array<char, 512> text;  // the largest number has 309 digits
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
-                                 std::chars_format::fixed, digits);
-  return std::string(text.data(), end.ptr);
+  return format_number(value, std::chars_format::fixed, digits);
 }
 
 std::string saved_table(const Graph& graph) { return SavedTable(graph).print(); }
