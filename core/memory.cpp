@@ -144,15 +144,29 @@ bool over_limit(std::size_t more) {
   throw OutOfMemoryError(operation, text + describe_largest_storages());
 }
 
-void* allocate_from_system(const char* operation, const Shape& shape, std::size_t bytes) {
-  void* data = over_limit(bytes) ? nullptr : std::aligned_alloc(alignment, bytes);
-  if (!data) {
-    trim();
-    data = over_limit(bytes) ? nullptr : std::aligned_alloc(alignment, bytes);
-  }
-  if (!data) throw_out_of_memory(operation, shape, bytes);
-  reserved_bytes.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+// Counts `more` bytes as reserved unless that would pass the limit: threads that allocate at the
+// same time do not pass it together.
+bool reserve(std::int64_t more) {
+  const std::int64_t limit = limit_bytes.load(std::memory_order_relaxed);
+  std::int64_t held = reserved_bytes.load(std::memory_order_relaxed);
+  do {
+    if (limit > 0 && held + more > limit) return false;
+  } while (!reserved_bytes.compare_exchange_weak(held, held + more, std::memory_order_relaxed));
+  return true;
+}
+
+void* reserve_and_allocate(std::size_t bytes) {
+  if (!reserve(static_cast<std::int64_t>(bytes))) return nullptr;
+  void* data = std::aligned_alloc(alignment, bytes);
+  if (!data) reserved_bytes.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
   return data;
+}
+
+void* allocate_from_system(const char* operation, const Shape& shape, std::size_t bytes) {
+  if (void* data = reserve_and_allocate(bytes)) return data;
+  trim();
+  if (void* data = reserve_and_allocate(bytes)) return data;
+  throw_out_of_memory(operation, shape, bytes);
 }
 
 }  // namespace
