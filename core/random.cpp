@@ -21,6 +21,13 @@ std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter) {
   return c;
 }
 
+void Generator::set_state(RandomState state) {
+  if (state.offset % 4 != 0)
+    throw ValueError("Generator::set_state",
+                     "offset " + std::to_string(state.offset) + " is not a multiple of 4");
+  state_ = state;
+}
+
 Generator& default_generator() {
   thread_local Generator generator;
   return generator;

@@ -64,8 +64,9 @@ class Generator {
 
   /// Where it stands.
   RandomState state() const { return state_; }
-  /// Goes to a position, of whatever stream.
-  void set_state(RandomState state) { state_ = state; }
+  /// Goes to a position, of whatever stream. ValueError unless its offset is a multiple of 4, as
+  /// those of state() are.
+  void set_state(RandomState state);
 
  private:
   friend class detail::DrawScope;

@@ -1,5 +1,7 @@
 // The random stream: Philox 4x32-10, by its published known answers, and what a Generator hands
 // out.
+#include "support/checks.h"
+
 #include <tapehead/core/random.h>
 
 #include <doctest/doctest.h>
@@ -33,6 +35,10 @@ TEST_CASE("a generator hands out stretches that do not overlap, and replays from
   generator.set_state(second);
   CHECK(generator.take(1) == second);
   CHECK(generator.take(0) == third);
+  CHECK(generator.state() == third);
+  tests::check_throws(ErrorKind::value, {"Generator::set_state", "offset 6", "multiple of 4"}, [&] {
+    generator.set_state({5, 6});
+  });
   CHECK(generator.state() == third);
 }
 
