@@ -184,9 +184,11 @@ std::uint32_t Tape::value_of(const Tensor& x) {
 std::uint32_t Tape::value_of_leaf(const Tensor& leaf) {
   const auto found = leaf_values_.find(leaf.impl());
   if (found != leaf_values_.end()) return found->second;
-  leaves_.push_back(leaf);
+  // What fails leaves no leaf without a row, and no leaf in one table alone.
+  if (leaves_.size() == leaves_.capacity()) leaves_.reserve(2 * leaves_.size() + 16);
   const std::uint32_t value = add_value(leaf, -1);
   leaf_values_.emplace(leaf.impl(), value);
+  leaves_.push_back(leaf);
   return value;
 }
 
@@ -197,18 +199,19 @@ void Tape::make_room_for_a_node() {
 std::uint32_t Tape::add_value(const Tensor& x, std::int64_t producer) {
   const detail::TensorImpl& impl = *x.impl();
   const auto value = static_cast<std::uint32_t>(values_.size());
-  if (impl.name) names_.emplace(value, *impl.name);
+  const std::size_t dims = dims_.size();
+  dims_.insert(dims_.end(), impl.shape.begin(), impl.shape.end());
+  dims_.insert(dims_.end(), impl.strides.begin(), impl.strides.end());
   values_.push_back({.storage = impl.storage->id(),
                      .storage_bytes = static_cast<std::int64_t>(impl.storage->bytes()),
                      .offset = impl.offset,
-                     .dims = dims_.size(),
+                     .dims = dims,
                      .producer = producer,
                      .rank = static_cast<std::uint8_t>(impl.shape.rank()),
                      .dtype = impl.dtype,
                      .category = impl.storage->category(),
                      .leaf = x.is_leaf()});
-  dims_.insert(dims_.end(), impl.shape.begin(), impl.shape.end());
-  dims_.insert(dims_.end(), impl.strides.begin(), impl.strides.end());
+  if (impl.name) names_.emplace(value, *impl.name);
   return value;
 }
 
