@@ -1,3 +1,4 @@
+#include <tapehead/core/dry_run.h>
 #include <tapehead/core/error.h>
 #include <tapehead/nn/mask_rules.h>
 #include <tapehead/ops/binary.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <optional>
 
 namespace tapehead::nn::mask_rules {
 
@@ -176,26 +178,46 @@ struct Combined final : Mask::Rule {
   }
 };
 
+// What was made once. What a dry run made has no values, and is made again for a real run.
+template <class T>
+struct Kept {
+  std::optional<T> value;
+  bool is_dry = false;
+
+  template <class Make>
+  const T& get(Make make) {
+    if (!value || (is_dry && !DryRun::active())) {
+      value = make();
+      is_dry = DryRun::active();
+    }
+    return *value;
+  }
+};
+
 struct Prepared final : Mask::Rule {
   Mask mask;
   Shape shape;
-  mutable std::once_flag tensor_once, parts_once;
-  mutable Tensor tensor;     // mask.hidden(shape), when somebody asked
-  mutable Mask::Parts made;  // mask.parts(shape), likewise
+  mutable std::mutex mutex;            // of what follows
+  mutable Kept<Tensor> tensor;         // mask.hidden(shape), when somebody asked
+  mutable Kept<Mask::Parts> in_parts;  // mask.parts(shape), likewise
 
   Tensor hidden(const Shape& scores) const override {
     if (scores != shape) return mask.hidden(scores);
-    std::call_once(tensor_once, [this] { tensor = mask.hidden(shape); });
-    return tensor;
+    const std::lock_guard lock(mutex);
+    return kept_tensor();
   }
   // The parts of a triangle are smaller than the tensor.
   Mask::Parts parts(const Shape& scores) const override {
     if (scores != shape) return mask.parts(scores);
-    std::call_once(parts_once, [this] {
-      made = mask.parts(shape);
-      if (!made.causal_offset) made.hidden = hidden(shape);
+    const std::lock_guard lock(mutex);
+    return in_parts.get([this] {
+      Mask::Parts made = mask.parts(shape);
+      if (!made.causal_offset) made.hidden = kept_tensor();
+      return made;
     });
-    return made;
+  }
+  Tensor kept_tensor() const {
+    return tensor.get([this] { return mask.hidden(shape); });
   }
 };
 

@@ -123,6 +123,12 @@ TEST_CASE("a prepared mask is made once for its shape, and anew for others") {
   CHECK(mask.hidden({4, 4}).shape() == Shape{4, 4});
   CHECK(Mask().prepared({2, 2}).hides_nothing());
   const auto storage_of = [](const Mask& m) { return m.parts({2, 2, 3, 3}).hidden.storage(); };
+  const Mask first_planned = Mask::window(2).prepared({2, 2, 3, 3});
+  {
+    const DryRun dry;
+    CHECK(first_planned.hidden({2, 2, 3, 3}).storage()->is_dry());
+  }
+  CHECK(first_planned.hidden({2, 2, 3, 3}).to_vector<bool>().size() == 9);
   const Mask window = Mask::window(2).prepared({2, 2, 3, 3});
   CHECK(storage_of(window) == window.hidden({2, 2, 3, 3}).storage());
   const Mask both = (Mask::causal() & Mask::padding({1, 3})).prepared({2, 2, 3, 3});
