@@ -16,7 +16,7 @@ Tensor filled(const char* operation, const Shape& shape, DType dtype, double val
     visit_any(dtype, [&](auto zero) {
       using T = decltype(zero);
       T* data = result.any_view().as<T>();
-      const T element = static_cast<T>(value);
+      const T element = convert<T>(value);
       parallel_for(result.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
         std::fill(data + begin, data + end, element);
       });
@@ -42,9 +42,9 @@ void convert_run(void* to, std::int64_t to_step, const void* from, std::int64_t 
   To* t = static_cast<To*>(to);
   const From* f = static_cast<const From*>(from);
   if (to_step == 1 && from_step == 1) {
-    std::transform(f, f + count, t, [](From value) { return static_cast<To>(value); });
+    std::transform(f, f + count, t, [](From value) { return convert<To>(value); });
   } else {
-    for (std::int64_t i = 0; i < count; ++i) t[i * to_step] = static_cast<To>(f[i * from_step]);
+    for (std::int64_t i = 0; i < count; ++i) t[i * to_step] = convert<To>(f[i * from_step]);
   }
 }
 

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace tapehead {
@@ -126,6 +128,20 @@ decltype(auto) visit_any(DType dtype, F&& f) {
     case DType::boolean: break;
   }
   return std::forward<F>(f)(bool{});
+}
+
+/// `value` as a number of type To, as C++ has it; towards zero for i64, where what lies outside
+/// becomes the nearest end of its range, and NaN 0.
+template <class To, class From>
+constexpr To convert(From value) {
+  if constexpr (std::is_same_v<To, std::int64_t> && !std::is_integral_v<From>) {
+    const auto number = static_cast<double>(value);
+    if (number >= 0x1p63) return std::numeric_limits<To>::max();
+    if (number < -0x1p63) return std::numeric_limits<To>::min();
+    return number != number ? 0 : static_cast<To>(number);
+  } else {
+    return static_cast<To>(value);
+  }
 }
 
 }  // namespace tapehead

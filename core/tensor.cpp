@@ -23,7 +23,7 @@ template <class T>
 T Tensor::item() const {
   if (numel() != 1)
     throw ShapeError("item", "tensor " + describe(*this) + ": exactly one element is wanted");
-  return static_cast<T>(to_vector<T>().front());
+  return to_vector<T>().front();
 }
 
 namespace {
@@ -53,7 +53,7 @@ std::vector<T> Tensor::to_vector() const {
     const std::int64_t step = loop.inner_stride(0);
     for_each_run(loop, 0, numel(), [&](const auto& offsets, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i)
-        values.push_back(static_cast<T>(data[offsets[0] + i * step]));
+        values.push_back(convert<T>(data[offsets[0] + i * step]));
     });
   });
   return values;
@@ -137,7 +137,7 @@ Tensor from_vector(const std::vector<T>& values, const Shape& shape, DType dtype
     visit_any(dtype, [&](auto zero) {
       using To = decltype(zero);
       To* to = result.any_view().as<To>();
-      for (const T value : values) *to++ = static_cast<To>(value);
+      for (const T value : values) *to++ = convert<To>(value);
     });
   });
   return result;

@@ -1,8 +1,7 @@
 // Making tensors, and changing their dtype. What is made is row-major and a constant: parameter()
 // makes a leaf of it. Impossible shapes are a ValueError or ShapeError. Values are converted to the
-// dtype: to the nearest floating number (ties to even, beyond the largest an infinity), as C++ does
-// it for the others: towards zero for i64, non-zero is true for bool; a value that i64 cannot hold
-// gives an unspecified one.
+// dtype: to the nearest floating number (ties to even, beyond the largest an infinity), towards
+// zero for i64 (beyond its range to the nearest end, NaN to 0); non-zero is true for bool.
 #pragma once
 
 #include <tapehead/core/tensor.h>

@@ -59,7 +59,7 @@ Tensor masked_fill(Tensor x, const Tensor& mask, double value) {
   launch([&] {
     visit_numbers(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      const T fill = static_cast<T>(value);
+      const T fill = convert<T>(value);
       // The mask is read as bytes: compilers make no vectors of bools.
       kernels::binary<T, unsigned char, T>(
           x.view(), mask.view(),

@@ -15,6 +15,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 using namespace tapehead;
@@ -96,6 +97,22 @@ TEST_CASE("to converts values, and gradients back between floating types") {
   CHECK(equal(to(x, DType::i64), tensor({1, -2}, DType::i64)));
   CHECK_FALSE(to(x, DType::i64).requires_grad());
   CHECK(equal(to(tensor({0, -0.5, NAN}), DType::boolean), tensor({0, 1, 1}, DType::boolean)));
+}
+
+TEST_CASE("numbers beyond i64 become the nearest end of its range, NaN 0, wherever they go there") {
+  const auto least = std::numeric_limits<std::int64_t>::min(),
+             most = std::numeric_limits<std::int64_t>::max();
+  const std::vector<double> numbers{-HUGE_VAL, -1e30, -0x1p63, -2.7, NAN, 2.7, 0x1p63, HUGE_VAL};
+  const std::vector<std::int64_t> wanted{least, least, least, -2, 0, 2, most, most};
+  const Tensor x = from_vector(numbers, {8}, DType::f64);
+  CHECK(to(x, DType::i64).to_vector<std::int64_t>() == wanted);
+  CHECK(x.to_vector<std::int64_t>() == wanted);
+  CHECK(from_vector(numbers, {8}, DType::i64).to_vector<std::int64_t>() == wanted);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    CHECK(full({}, numbers[i], DType::i64).item<std::int64_t>() == wanted[i]);
+    const Tensor filled = masked_fill(zeros({}, DType::i64), ones({}, DType::boolean), numbers[i]);
+    CHECK(filled.item<std::int64_t>() == wanted[i]);
+  }
 }
 
 TEST_CASE("equal compares dtype, shape and values, in any layout") {
