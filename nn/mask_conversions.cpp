@@ -61,6 +61,7 @@ MaskAndBias from_torch_multihead_masks(const Tensor& attn_mask, const Tensor& ke
 }
 
 Mask from_hugging_face_mask(const Tensor& attention_mask) {
+  check_defined("from_hugging_face_mask", "attention_mask", attention_mask);
   const Tensor is_padding = attention_mask.dtype() == DType::boolean ? logical_not(attention_mask)
                                                                      : eq(attention_mask, 0);
   return Mask::padding(is_padding);

@@ -47,7 +47,10 @@ Tensor zeros_like(const Tensor& x) {
   check_defined("zeros_like", "x", x);
   return zeros(x.shape(), x.dtype());
 }
-Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
+Tensor ones_like(const Tensor& x) {
+  check_defined("ones_like", "x", x);
+  return ones(x.shape(), x.dtype());
+}
 Tensor full_like(const Tensor& x, double value) {
   check_defined("full_like", "x", x);
   return full(x.shape(), value, x.dtype());
