@@ -44,7 +44,8 @@ struct ProductsOfOthersNode final : Node {
     Shape mask_shape(shape.rank() + 1, 1);
     mask_shape[dim] = mask_shape[dim + 1] = n;
     const Tensor index = arange(n);
-    return reshape(eq(reshape(index, {n, 1}), reshape(index, {1, n})), mask_shape);
+    const Tensor down = reshape(index, {n, 1}), across = reshape(index, {1, n});
+    return reshape(eq(down, across), mask_shape);
   }
 };
 

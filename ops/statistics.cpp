@@ -122,7 +122,8 @@ struct LogSumExpNode final : ReduceNode {
     const bool is_double = y.dtype() == DType::f64;
     const Tensor slack = mul(abs(y), is_double ? 0x1p-52 : 0x1p-23);
     const Tensor usable = where(gt(total, 0.0), total, 1.0);
-    return maximum(minimum(usable, exp(slack)), exp(neg(slack)));
+    const Tensor above = exp(slack), below = exp(neg(slack));
+    return maximum(minimum(usable, above), below);
   }
 };
 
