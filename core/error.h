@@ -57,7 +57,7 @@ using OutOfMemoryError = ErrorOf<ErrorKind::out_of_memory>;
 /// A number as messages and summaries show it: the shortest decimal that reads back as `value`, in
 /// any locale.
 std::string format_number(double value);
-/// The same in a style of <charconv> with `digits` digits: after the point, or of general style in
+/// The same in a style of std::to_chars with `digits` digits: after the point, or of general style in
 /// all, which ends without zeros. As printf's %f, %e and %g, but always with a point.
 std::string format_number(double value, std::chars_format style, int digits);
 

@@ -201,7 +201,8 @@ struct PowNode final : Node {
   }
   Tensor exponent_gradient(const Tensor& g) const {
     // Not "b < 0": a NaN is regular.
-    const Tensor regular = logical_not(logical_and(eq(a.get(), 0.0), ge(b.get(), 0.0)));
+    const Tensor at_zero = eq(a.get(), 0.0), rising = ge(b.get(), 0.0);
+    const Tensor regular = logical_not(logical_and(at_zero, rising));
     const Tensor base = where(regular, a.get(), 1.0);
     const Tensor slope = log(base) * y.get();
     return where(regular, g * slope, 0.0);

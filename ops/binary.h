@@ -39,7 +39,7 @@ Tensor where(const Tensor& condition, double a, Tensor b);
 /// @}
 
 /// @{
-/// The functions of those names; a number is a factor or a summand.
+/// The functions of those names; value / x is reciprocal(x) * value.
 inline Tensor operator-(Tensor x) { return neg(std::move(x)); }
 inline Tensor operator+(Tensor a, Tensor b) { return add(std::move(a), std::move(b)); }
 inline Tensor operator-(Tensor a, Tensor b) { return sub(std::move(a), std::move(b)); }
@@ -51,7 +51,7 @@ inline Tensor operator-(Tensor x, double value) { return add(std::move(x), -valu
 inline Tensor operator-(double value, Tensor x) { return add(neg(std::move(x)), value); }
 inline Tensor operator*(Tensor x, double value) { return mul(std::move(x), value); }
 inline Tensor operator*(double value, Tensor x) { return mul(std::move(x), value); }
-inline Tensor operator/(Tensor x, double value) { return mul(std::move(x), 1.0 / value); }
+inline Tensor operator/(Tensor x, double value) { return div(std::move(x), value); }
 inline Tensor operator/(double value, Tensor x) { return mul(reciprocal(std::move(x)), value); }
 /// @}
 

@@ -89,6 +89,18 @@ struct MulScalar : Function {
   std::vector<Graph::Attribute> attributes() const { return {{"value", factor}}; }
 };
 
+// Not x * (1 / divisor): that is rounded twice, and infinite where the divisor is tiny.
+struct DivScalar : Function {
+  static constexpr const char* name = "div_scalar";
+  double divisor = 1;
+  template <class T>
+  TAPEHEAD_INLINE T value(T x) const {
+    return x / static_cast<T>(divisor);
+  }
+  Tensor pull(Tensor g) const { return std::move(g) / divisor; }
+  std::vector<Graph::Attribute> attributes() const { return {{"value", divisor}}; }
+};
+
 struct Exp : Function {
   static constexpr const char* name = "exp";
   static constexpr Keeps keeps = Keeps::output;
@@ -296,6 +308,7 @@ Tensor neg(Tensor x) { return apply(Neg{}, std::move(x)); }
 Tensor abs(Tensor x) { return apply(Abs{}, std::move(x)); }
 Tensor add(Tensor x, double value) { return apply(AddScalar{{}, value}, std::move(x)); }
 Tensor mul(Tensor x, double value) { return apply(MulScalar{{}, value}, std::move(x)); }
+Tensor div(Tensor x, double value) { return apply(DivScalar{{}, value}, std::move(x)); }
 Tensor exp(Tensor x) { return apply(Exp{}, std::move(x)); }
 Tensor log(Tensor x) { return apply(Log{}, std::move(x)); }
 Tensor sqrt(Tensor x) { return apply(Sqrt{}, std::move(x)); }

@@ -18,6 +18,8 @@ Tensor abs(Tensor x);
 Tensor add(Tensor x, double value);
 /// y = x * value.                   saves nothing;  dx = g * value
 Tensor mul(Tensor x, double value);
+/// y = x / value, correctly rounded. saves nothing; dx = g / value
+Tensor div(Tensor x, double value);
 
 /// y = exp(x).                      saves y;        dx = g * y
 Tensor exp(Tensor x);

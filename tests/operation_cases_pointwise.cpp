@@ -30,6 +30,7 @@ Rows pointwise_rows() {
       pointwise("neg", neg, ""),
       pointwise("abs", abs, "x", Domain::apart),
       pointwise("add/scalar", [](Tensor x) { return add(std::move(x), 1.5); }, ""),
+      pointwise("div/scalar", [](Tensor x) { return div(std::move(x), -1.5); }, ""),
       pointwise("mul/scalar", [](Tensor x) { return mul(std::move(x), -1.5); }, ""),
       pointwise("exp", exp, "y"),
       pointwise("log", log, "x", Domain::positive),

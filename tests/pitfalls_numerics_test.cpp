@@ -418,6 +418,12 @@ TEST_CASE("multinomial draws by ratios, however large or small the probabilities
   }
 }
 
+TEST_CASE("a quotient by a number is rounded once") {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (double n = 1; n < 200; ++n) CHECK(div(full({}, n, dtype), n).item() == 1);
+  CHECK((full({}, 1e-10) / 1e-40).item() == doctest::Approx(1e30));  // 1 / 1e-40 is infinite in f32
+}
+
 TEST_CASE("the gradient of pow to its exponent is NaN where that is NaN, and 0 for powers of 0") {
   const Tensor a = parameter(tensor({0, 0, 0, 2}, DType::f64));
   const Tensor b = parameter(tensor({not_a_number, 0, 2, not_a_number}, DType::f64));

@@ -5,7 +5,7 @@ import { bytesText, formatBytes, formatCount, words } from "./format.js";
 
 const operations = {
   product: "matmul linear",
-  elementwise: "abs add add_scalar clamp cos div erf exp gelu leaky_relu log logsigmoid maximum " +
+  elementwise: "abs add add_scalar clamp cos div div_scalar erf exp gelu leaky_relu log logsigmoid maximum " +
     "minimum mul mul_scalar neg pow pow_scalar reciprocal relu rsqrt sigmoid silu sin softplus " +
     "sqrt square sub tanh to",
   reduction: "amax amin cumsum layer_norm log_softmax logsumexp max mean min norm prod rms_norm " +
