@@ -60,13 +60,24 @@ void await(MPI_Request& request, const char* operation, const ProcessGroup& grou
   }
 }
 
+// The same for a collective whose memory nobody else holds. MPI cannot be told to forget a
+// collective, and may still read and write there: when the wait ends in an error, it is given up.
+template <class Memory>
+void await(MPI_Request& request, const char* operation, const ProcessGroup& group,
+           std::unique_ptr<Memory>& memory) try {
+  await(request, operation, group);
+} catch (...) {
+  (void)memory.release();
+  throw;
+}
+
 class MpiWork final : public Work {
  public:
   MpiWork(const ProcessGroup& group, const Tensor& x) : group_(group), x_(x) {
     MPI_Iallreduce(MPI_IN_PLACE, x.view().data, as_int("all_reduce", x.numel()), mpi_type(x),
                    MPI_SUM, MPI_COMM_WORLD, &request_);
   }
-  // MPI cannot be told to forget a collective, and may still write to the buffer: it is given up.
+  // Gives the buffer up, as await does.
   ~MpiWork() override {
     if (request_ != MPI_REQUEST_NULL) new Tensor(x_);
   }
@@ -174,31 +185,44 @@ std::unique_ptr<Work> MpiGroup::all_reduce(const Tensor& x) {
 }
 
 void MpiGroup::broadcast(std::span<std::byte> bytes) {
-  constexpr std::size_t most = 1 << 30;  // MPI counts in int
-  for (; !bytes.empty(); bytes = bytes.subspan(std::min(most, bytes.size()))) {
+  constexpr std::size_t most = 1 << 24;
+  while (!bytes.empty()) {
+    const std::span<std::byte> part = bytes.first(std::min(most, bytes.size()));
+    auto memory = std::make_unique<std::vector<std::byte>>(part.begin(), part.end());
     MPI_Request request;
-    MPI_Ibcast(bytes.data(), static_cast<int>(std::min(most, bytes.size())), MPI_BYTE, 0,
-               MPI_COMM_WORLD, &request);
-    await(request, "broadcast", *this);
+    MPI_Ibcast(memory->data(), static_cast<int>(part.size()), MPI_BYTE, 0, MPI_COMM_WORLD,
+               &request);
+    await(request, "broadcast", *this, memory);
+    std::copy(memory->begin(), memory->end(), part.begin());
+    bytes = bytes.subspan(part.size());
   }
 }
 
 std::vector<std::string> MpiGroup::all_gather(const std::string& text) {
+  struct Memory {
+    std::string own, all;
+    int length = 0;
+    std::vector<int> lengths, starts;
+  };
   const auto ranks = static_cast<std::size_t>(size());
-  const int length = as_int("all_gather", std::ssize(text));
-  std::vector<int> lengths(ranks), starts(ranks);
+  auto memory = std::make_unique<Memory>();
+  auto& [own, all, length, lengths, starts] = *memory;
+  own = text;
+  length = as_int("all_gather", std::ssize(text));
+  lengths.resize(ranks);
+  starts.resize(ranks);
   MPI_Request request;
   MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD, &request);
-  await(request, "all_gather", *this);
+  await(request, "all_gather", *this, memory);
   std::int64_t total = 0;
   for (std::size_t i = 0; i < ranks; ++i) {
     starts[i] = as_int("all_gather", total);
     total += lengths[i];
   }
-  std::string all(static_cast<std::size_t>(as_int("all_gather", total)), '\0');
-  MPI_Iallgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(),
-                  MPI_CHAR, MPI_COMM_WORLD, &request);
-  await(request, "all_gather", *this);
+  all.resize(static_cast<std::size_t>(as_int("all_gather", total)));
+  MPI_Iallgatherv(own.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
+                  MPI_COMM_WORLD, &request);
+  await(request, "all_gather", *this, memory);
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < ranks; ++i)
     texts.push_back(

@@ -4,8 +4,8 @@
 #include "support/operation_run.h"
 
 #include <tapehead/core/dry_run.h>
-#include <tapehead/core/nan_guard.h>
 #include <tapehead/core/gradcheck.h>
+#include <tapehead/core/nan_guard.h>
 #include <tapehead/core/saved_hooks.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/text.h>
