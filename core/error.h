@@ -1,5 +1,6 @@
-// Errors. Every failure of the library is one of these kinds, thrown before anything was changed:
-// the tape, the tensors and the process stay usable.
+// Errors. Every failure of the library is one of these kinds. Tensors are as they were, and the tape
+// and the process stay usable; an error in the middle of a gradient call consumes its record
+// (tape.h), and random numbers that were drawn stay drawn.
 //
 // The text always reads "operation: what was got: the rule that was broken", and ends with the
 // module path when the call was made inside a module ("in blocks.0.attn").
@@ -57,8 +58,8 @@ using OutOfMemoryError = ErrorOf<ErrorKind::out_of_memory>;
 /// A number as messages and summaries show it: the shortest decimal that reads back as `value`, in
 /// any locale.
 std::string format_number(double value);
-/// The same in a style of std::to_chars with `digits` digits: after the point, or of general style in
-/// all, which ends without zeros. As printf's %f, %e and %g, but always with a point.
+/// The same in a style of std::to_chars with `digits` digits: after the point, or of general style
+/// in all, which ends without zeros. As printf's %f, %e and %g, but always with a point.
 std::string format_number(double value, std::chars_format style, int digits);
 
 }  // namespace tapehead

@@ -9,12 +9,6 @@ namespace tapehead {
 namespace detail {
 namespace {
 
-double dot(const Values& a, const Values& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
 bool same_bits(const Values& a, const Values& b) {
   const auto same = [](double x, double y) {
     return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);

@@ -20,12 +20,6 @@ bool all_zero(const Values& a) {
   return std::all_of(a.begin(), a.end(), [](double v) { return v == 0; });
 }
 
-double dot(const Values& a, const Values& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
 std::string text_of(double value) { return format_number(value, std::chars_format::general, 9); }
 
 class Doctor {

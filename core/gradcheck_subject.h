@@ -4,6 +4,7 @@
 #include <tapehead/core/gradcheck.h>
 #include <tapehead/core/tape.h>
 
+#include <numeric>
 #include <vector>
 
 namespace tapehead::detail {
@@ -26,6 +27,11 @@ struct Results {
 
 /// Numbers with absolute values in [0.5, 1.5) and random signs: none of them hides what it weighs.
 Values random_weights(std::size_t count, std::uint64_t seed, std::uint64_t stream);
+
+/// The sum of products, element by element.
+inline double dot(const Values& a, const Values& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
 
 class Subject {
  public:

@@ -85,7 +85,8 @@ struct Graph {
   /// What a step is part of.
   enum class Phase : std::uint8_t { forward, backward, update, other };
 
-  /// An operation recorded, a rule run, a parameter updated; what else happened stands in the next.
+  /// An operation recorded, a rule run, a parameter updated. What happened between two of these
+  /// counts as part of the later one.
   struct Step {
     /// Forward for an operation, backward for a rule, update for a parameter.
     Phase phase = Phase::forward;

@@ -83,8 +83,8 @@ class Half {
     if constexpr (std::same_as<T, float>) bits_ = pack(value);
     else bits_ = pack(half::rounded_to_odd(static_cast<double>(value)));
   }
-  template <std::uint16_t (*other_pack)(float), float (*other_unpack)(std::uint16_t)>
   /// By way of float.
+  template <std::uint16_t (*other_pack)(float), float (*other_unpack)(std::uint16_t)>
   explicit Half(Half<other_pack, other_unpack> other) : Half(static_cast<float>(other)) {}
 
   /// The number, by way of float.

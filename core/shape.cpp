@@ -111,6 +111,14 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
   return true;
 }
 
+bool broadcasts_to(const Shape& shape, const Shape& to) {
+  const int added = to.rank() - shape.rank();
+  if (added < 0) return false;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (shape[i] != 1 && shape[i] != to[i + added]) return false;
+  return true;
+}
+
 Shape broadcast_shapes(std::string_view operation, const Shape& a, const Shape& b,
                        std::string_view a_name, std::string_view b_name) {
   const int rank = std::max(a.rank(), b.rank());

@@ -110,6 +110,9 @@ Strides contiguous_strides(const Shape& shape);
 /// Whether `strides` walk `shape` in row-major order without gaps. Dims of size 1 do not matter.
 bool is_contiguous(const Shape& shape, const Strides& strides);
 
+/// Whether `shape` broadcasts to `to` under NumPy's rules.
+bool broadcasts_to(const Shape& shape, const Shape& to);
+
 /// The shape that a and b broadcast to under NumPy's rules; ShapeError naming `operation` and the
 /// operands when they do not fit.
 Shape broadcast_shapes(std::string_view operation, const Shape& a, const Shape& b,

@@ -68,8 +68,7 @@ void check_keys_and_values(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 void check_bias(const Tensor& bias, const Shape& scores) {
-  if (bias.rank() > scores.rank() ||
-      broadcast_shapes("attention", bias.shape(), scores, "bias", "scores") != scores)
+  if (!broadcasts_to(bias.shape(), scores))
     throw ShapeError("attention", "bias " + describe(bias) + " does not broadcast to the scores " +
                                       to_string(scores));
 }

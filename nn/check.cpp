@@ -21,6 +21,10 @@ void check_probability(std::string_view operation, std::string_view name, double
   if (!(value >= 0 && value <= 1)) reject(operation, name, format_number(value), "in [0, 1]");
 }
 
+void check_not_negative(std::string_view operation, std::string_view name, std::int64_t value) {
+  if (value < 0) reject(operation, name, std::to_string(value), "at least 0");
+}
+
 void check_not_negative(std::string_view operation, std::string_view name, double value) {
   if (!(value >= 0 && std::isfinite(value)))
     reject(operation, name, format_number(value), "finite and not negative");

@@ -11,6 +11,7 @@ namespace tapehead::nn {
 void check_positive(std::string_view operation, std::string_view name, std::int64_t value);
 /// In [0, 1].
 void check_probability(std::string_view operation, std::string_view name, double value);
+void check_not_negative(std::string_view operation, std::string_view name, std::int64_t value);
 /// A finite number that is at least 0.
 void check_not_negative(std::string_view operation, std::string_view name, double value);
 

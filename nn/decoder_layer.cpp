@@ -17,8 +17,8 @@ TransformerDecoderLayer::TransformerDecoderLayer(TransformerLayerOptions options
       dropout3(options.dropout),
       options_(options) {}
 
-// attend(x) is the self-attention. Each branch is added in place to what it returned, which nobody
-// else holds.
+// attend(x) is the self-attention. The sum with a branch is made in the branch's own memory, which
+// is moved in.
 template <class Attend>
 Tensor TransformerDecoderLayer::run(const Tensor& tgt, const Tensor& memory,
                                     const Mask& memory_mask, Attend&& attend) const {

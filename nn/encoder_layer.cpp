@@ -14,8 +14,8 @@ TransformerEncoderLayer::TransformerEncoderLayer(TransformerLayerOptions options
       dropout2(options.dropout),
       options_(options) {}
 
-// attend(x) is the self-attention. Each branch is added in place to what it returned, which nobody
-// else holds.
+// attend(x) is the self-attention. The sum with a branch is made in the branch's own memory, which
+// is moved in.
 template <class Attend>
 Tensor TransformerEncoderLayer::run(const Tensor& src, Attend&& attend) const {
   const bool first = options_.norm_first;

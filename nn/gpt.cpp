@@ -143,8 +143,7 @@ std::vector<std::int64_t> Gpt::generate(std::vector<std::int64_t> prompt, std::i
                                         const SampleOptions& options, Generator& generator) const {
   check(options);
   if (prompt.empty()) throw ValueError("Gpt", "prompt must have at least one token");
-  if (count < 0)
-    throw ValueError("Gpt", "count " + std::to_string(count) + " must not be negative");
+  check_not_negative("Gpt", "count", count);
   const Tape::Pause pause;
   const ModuleScope scope = enter();
   GptCache cache(layers.size());

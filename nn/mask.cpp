@@ -56,7 +56,7 @@ Mask Mask::causal() { return Mask(mask_rules::causal({})); }
 Mask Mask::causal(Align align) { return Mask(mask_rules::causal({.align = align})); }
 
 Mask Mask::causal(std::int64_t offset) {
-  check_not_negative("Mask::causal", "offset", static_cast<double>(offset));
+  check_not_negative("Mask::causal", "offset", offset);
   return Mask(mask_rules::causal({.offset = offset}));
 }
 
@@ -72,12 +72,12 @@ Mask Mask::window(std::int64_t width, Align align) {
 
 Mask Mask::window(std::int64_t width, std::int64_t offset) {
   check_positive("Mask::window", "width", width);
-  check_not_negative("Mask::window", "offset", static_cast<double>(offset));
+  check_not_negative("Mask::window", "offset", offset);
   return Mask(mask_rules::window(width, {.offset = offset}));
 }
 
 Mask Mask::prefix(std::int64_t length) {
-  check_not_negative("Mask::prefix", "length", static_cast<double>(length));
+  check_not_negative("Mask::prefix", "length", length);
   return Mask(mask_rules::prefix(length));
 }
 
@@ -94,8 +94,7 @@ Mask Mask::padding(const Tensor& is_padding) {
 }
 
 Mask Mask::padding(std::vector<std::int64_t> lengths) {
-  for (const std::int64_t length : lengths)
-    check_not_negative("Mask::padding", "length", static_cast<double>(length));
+  for (const std::int64_t length : lengths) check_not_negative("Mask::padding", "length", length);
   return Mask(mask_rules::lengths(std::move(lengths)));
 }
 

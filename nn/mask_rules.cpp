@@ -18,11 +18,7 @@ std::int64_t queries(const Shape& scores) { return scores[scores.rank() - 2]; }
 std::int64_t keys(const Shape& scores) { return scores.back(); }
 
 void check_fits(const char* operation, const Tensor& tensor, const Shape& scores) {
-  const int excess = scores.rank() - tensor.rank();
-  bool fits = excess >= 0;
-  for (int i = 0; fits && i < tensor.rank(); ++i)
-    fits = tensor.shape()[i] == 1 || tensor.shape()[i] == scores[i + excess];
-  if (!fits)
+  if (!broadcasts_to(tensor.shape(), scores))
     throw ShapeError(operation, "mask " + to_string(tensor.shape()) +
                                     " does not broadcast to scores " + to_string(scores));
 }

@@ -14,11 +14,6 @@ namespace tapehead::nn {
 
 namespace {
 
-void check_count(const char* op, const char* name, std::int64_t value) {
-  if (value < 0)
-    throw ValueError(op, std::string(name) + " " + std::to_string(value) + " must not be negative");
-}
-
 void check_even(const char* op, const char* name, std::int64_t value) {
   if (value < 1 || value % 2 != 0)
     throw ValueError(
@@ -44,8 +39,8 @@ Tensor angles(std::int64_t count, std::int64_t dim, std::int64_t offset, double 
 Tensor sinusoidal_positions(std::int64_t count, std::int64_t dim, std::int64_t offset,
                             DType dtype) {
   constexpr const char* op = "sinusoidal_positions";
-  check_count(op, "count", count);
-  check_count(op, "offset", offset);
+  check_not_negative(op, "count", count);
+  check_not_negative(op, "offset", offset);
   check_even(op, "dim", dim);
   const Tensor angle = angles(count, dim, offset, 10000);
   const Tensor sines = sin(angle), cosines = cos(angle);
@@ -83,8 +78,8 @@ std::string LearnedPositions::summary() const {
 RotaryTable rotary_table(std::int64_t count, std::int64_t features, std::int64_t offset,
                          const RotaryOptions& options, DType dtype) {
   constexpr const char* op = "rotary_table";
-  check_count(op, "count", count);
-  check_count(op, "offset", offset);
+  check_not_negative(op, "count", count);
+  check_not_negative(op, "offset", offset);
   check_even(op, "features", features);
   if (!is_floating(dtype))
     throw DTypeError(op, "dtype " + std::string(to_string(dtype)) + " must be floating");
@@ -147,9 +142,9 @@ Tensor alibi_bias(std::int64_t heads, std::int64_t queries, std::int64_t keys, s
                   DType dtype) {
   constexpr const char* op = "alibi_bias";
   check_positive(op, "heads", heads);
-  check_count(op, "queries", queries);
-  check_count(op, "keys", keys);
-  check_count(op, "offset", offset);
+  check_not_negative(op, "queries", queries);
+  check_not_negative(op, "keys", keys);
+  check_not_negative(op, "offset", offset);
   const Tensor slopes = from_vector(alibi_slopes(heads), {heads, 1, 1}, DType::f64);
   const Tensor query = unsqueeze(places(queries, offset), 1);
   Tensor distance = query - places(keys, 0);

@@ -1,6 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/nn/check.h>
 #include <tapehead/nn/sample.h>
+#include <tapehead/ops/kernels/random.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,9 +14,7 @@ namespace {
 // Uniform in [0, 1) with 53 random bits.
 double draw(Generator& generator) {
   const RandomState at = generator.take(2);
-  const std::uint64_t high = random_bits(at.key, at.offset);
-  const std::uint64_t low = random_bits(at.key, at.offset + 1);
-  return static_cast<double>((high << 32 | low) >> 11) * 0x1p-53;
+  return kernels::unit53(random_bits(at.key, at.offset), random_bits(at.key, at.offset + 1));
 }
 
 // All token ids, the `count` most likely ones first and in order.

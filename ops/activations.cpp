@@ -18,17 +18,11 @@ using kernels::sigmoid;
 using kernels::softplus;
 using kernels::tanh;
 
-template <std::floating_point T>
-TAPEHEAD_INLINE T clamp(T x, double min, double max) {
-  const T above = x < static_cast<T>(min) ? static_cast<T>(min) : x;  // a NaN stays
-  return above > static_cast<T>(max) ? static_cast<T>(max) : above;
-}
-
 // x within [-bound, bound], a NaN left as it is. So is the gradient there: that of the operation
 // clamp is 0.
 template <std::floating_point T>
 TAPEHEAD_INLINE T bounded(T x, double bound) {
-  return clamp(x, -bound, bound);
+  return kernels::clamp(x, -bound, bound);
 }
 Tensor bounded(const Tensor& x, double bound) {
   const Tensor above = maximum(x, full({}, -bound, x.dtype()));

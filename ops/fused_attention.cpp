@@ -285,7 +285,7 @@ Tensor four_dims(Tensor x) {
 
 Tensor four_dims_of_scores(const char* name, const Tensor& x, const Shape& scores) {
   if (!x.defined()) return x;
-  if (x.rank() > 4 || broadcast_shapes(op, x.shape(), scores, name, "scores") != scores)
+  if (x.rank() > 4 || !broadcasts_to(x.shape(), scores))
     throw ShapeError(op, std::string(name) + " " + describe(x) +
                              " does not broadcast to the scores " + to_string(scores));
   return four_dims(x);

@@ -19,7 +19,7 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 /// Joins along a new dim at position dim, in [-(rank+1), rank]. Shapes and dtypes are equal, else
 /// ShapeError, DTypeError. saves nothing; each input gets its part of g, as a view
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
-/// Tiles: repeats.size() >= rank (ShapeError); more entries add dims in front. saves nothing;
+/// Tiles: repeats.rank() >= x.rank() (ShapeError); more entries add dims in front. saves nothing;
 /// dx = g summed over the tiles. ValueError: a negative entry.
 Tensor repeat(const Tensor& x, const Dims& repeats);
 /// Reverses the order along dims (may be empty). saves nothing; dx = flip(g, dims)

@@ -19,16 +19,12 @@ namespace {
 // for numbers and for tensors: the fused kernel runs them on numbers; when the rule itself is being
 // recorded the same lines run on tensors, as operations.
 
+using kernels::clamp;
 using kernels::sigmoid;
 
 template <std::floating_point T>
 TAPEHEAD_INLINE T mul(T x, double factor) {
   return x * static_cast<T>(factor);
-}
-template <std::floating_point T>
-TAPEHEAD_INLINE T clamp(T x, double min, double max) {  // a NaN stays
-  const T low = static_cast<T>(min), high = static_cast<T>(max);
-  return x < low ? low : x > high ? high : x;
 }
 
 struct SquaredError {

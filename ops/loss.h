@@ -43,7 +43,7 @@ Tensor nll_loss(const Tensor& x, const Tensor& target, std::int64_t ignore_index
                 Reduction reduction = Reduction::mean, const Tensor& weight = {});
 
 // The next three compare x with a target of the same shape (ShapeError) and floating dtype
-// (DTypeError). Both save x, target; a gradient flows to the target as well.
+// (DTypeError). All save x, target; a gradient flows to the target as well.
 
 /// loss = (x - target)^2.  dx = 2 * (x - target) * g = -dtarget
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);

@@ -52,7 +52,7 @@ Tensor masked_fill(Tensor x, const Tensor& mask, double value) {
   const GiveBack give_back(x);
   check_computes("masked_fill", "x", x);
   check_dtype("masked_fill", "mask", mask, DType::boolean);
-  if (broadcast_shapes("masked_fill", x.shape(), mask.shape(), "x", "mask") != x.shape())
+  if (!broadcasts_to(mask.shape(), x.shape()))
     throw ShapeError("masked_fill",
                      "mask " + describe(mask) + " does not broadcast to x " + describe(x));
   Tensor y = donate_or_empty("masked_fill", x, x.shape(), x.dtype());

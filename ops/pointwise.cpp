@@ -286,8 +286,7 @@ struct Clamp : Function {
   double max = infinity;
   template <class T>
   TAPEHEAD_INLINE T value(T x) const {
-    const T raised = x < static_cast<T>(min) ? static_cast<T>(min) : x;  // a NaN stays
-    return raised > static_cast<T>(max) ? static_cast<T>(max) : raised;
+    return kernels::clamp(x, min, max);
   }
   template <class T>
   TAPEHEAD_INLINE T pull(T g, T x) const {

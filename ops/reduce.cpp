@@ -149,7 +149,7 @@ Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
 Tensor sum_to(Tensor g, const Shape& shape) {
   check_floating("sum_to", "g", g);
   if (g.shape() == shape) return g;
-  if (broadcast_shapes("sum_to", shape, g.shape(), "shape", "g") != g.shape())
+  if (!broadcasts_to(shape, g.shape()))
     throw ShapeError(
         "sum_to", "shape " + to_string(shape) + " does not broadcast to that of g " + describe(g));
   const int added = g.rank() - shape.rank();

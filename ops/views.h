@@ -49,17 +49,17 @@ Tensor slice(Tensor x, std::int64_t dim, std::optional<std::int64_t> start = {},
 /// IndexError: no such position. ShapeError: x is 0-d.
 Tensor select(Tensor x, std::int64_t dim, std::int64_t index);
 /// How many parts a number may ask for: an expanded or empty tensor has more than memory can hold.
-constexpr std::int64_t most_parts = std::int64_t{1} << 20;
+constexpr std::int64_t max_parts = std::int64_t{1} << 20;
 /// Consecutive parts of split_size along dim, as narrows; the last may be smaller. An empty dim
 /// gives one empty part. ValueError: split_size < 1 (0 is allowed for an empty dim), or more than
-/// most_parts of them.
+/// max_parts of them.
 std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t dim = 0);
 /// Consecutive parts of the given sizes, as narrows. ShapeError: the sizes do not add up to the
 /// dim. ValueError: a size is negative.
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes,
                           std::int64_t dim = 0);
 /// Parts of size ceil(n / chunks), as narrows, so possibly fewer than asked for; an empty dim gives
-/// `chunks` empty parts. ValueError: chunks < 1, or more than most_parts of them.
+/// `chunks` empty parts. ValueError: chunks < 1, or more than max_parts of them.
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim = 0);
 
 /// The gradient of slice, and with step 1 of narrow: zeros of `shape`, with g at positions start,

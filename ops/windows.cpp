@@ -103,10 +103,10 @@ std::int64_t slice_bound(std::int64_t bound, std::int64_t size) {
 
 std::vector<Tensor> consecutive_parts(const char* operation, const Tensor& x, std::int64_t dim,
                                       std::int64_t part, std::int64_t count) {
-  if (count > most_parts)
+  if (count > max_parts)
     throw ValueError(operation, "x " + describe(x) + " would fall into " + std::to_string(count) +
                                     " parts along dim " + std::to_string(dim) +
-                                    "; one call gives at most " + std::to_string(most_parts));
+                                    "; one call gives at most " + std::to_string(max_parts));
   const std::int64_t size = x.shape()[dim];
   std::vector<Tensor> parts;
   for (std::int64_t i = 0; i < count; ++i)

@@ -31,7 +31,7 @@ void copy_(const Tensor& x, const Tensor& src) {
   check_writable("copy_", x);
   check_defined("copy_", "src", src);
   require_no_gradient("copy_", {&src});
-  if (broadcast_shapes("copy_", x.shape(), src.shape(), "x", "src") != x.shape())
+  if (!broadcasts_to(src.shape(), x.shape()))
     throw ShapeError("copy_", "src " + describe(src) + " does not broadcast to x " + describe(x));
   // A source in the same storage may overlap x, so it is read in full first.
   const bool may_overlap = x.storage() == src.storage();

@@ -143,7 +143,7 @@ TEST_CASE("a number of parts that no memory holds is a ValueError, not an endles
   CHECK(chunk(ones({3}), huge).size() == 3);
   CHECK(chunk(ones({0}), 5).size() == 5);
   check_throws(ErrorKind::value, {"split", "at most 1048576"},
-               [&] { split(ones({most_parts + 1}), 1); });
+               [&] { split(ones({max_parts + 1}), 1); });
 }
 
 TEST_CASE("errors of views name the tensor, what was asked, and the rule") {

@@ -88,6 +88,13 @@ TAPEHEAD_INLINE float normal_middle(float x) {
 
 }  // namespace detail
 
+/// x within [min, max]; a NaN stays.
+template <std::floating_point T>
+TAPEHEAD_INLINE T clamp(T x, double min, double max) {
+  const T raised = x < static_cast<T>(min) ? static_cast<T>(min) : x;
+  return raised > static_cast<T>(max) ? static_cast<T>(max) : raised;
+}
+
 /// e to the power x. 2^n is applied in two halves, so that denormal and infinite results come out.
 TAPEHEAD_INLINE float exp(float x) {
   x = x < -104.0f ? -104.0f : x;  // exp(-104) rounds to 0 and exp(89) to infinity

@@ -89,7 +89,7 @@ Outcome step_failing_at(std::int64_t n, Training& training) {
 
 TEST_CASE("a training step survives the failure of every `new`: it is made or it is not") {
   Training training(Training::small_model()), undisturbed(Training::small_model());
-  // Lists of free blocks grow to what a step needs; the first takes the optimizer's state from them.
+  // Lists of free blocks grow to what a step needs, after the first takes the optimizer's state.
   for (int i = 0; i < 2; ++i) {
     training.step();
     undisturbed.step();
