@@ -383,6 +383,24 @@ class CompareTest(PageTest):
         self.until(lambda: "In the second graph" in self.text("#details"))
         self.assertIn("removed: layers.0.self_attn softmax", self.text("#details"))
 
+    def test_a_dropped_file_in_which_a_storage_is_not_live_where_it_is_read_is_refused(self):
+        def free_the_weights(graph):
+            slot = next(slot for slot in graph["saved"] if slot["slot"] == "y" and
+                        graph["nodes"][slot["node"]]["operation"] == "softmax")
+            events, storage = graph["events"], graph["values"][slot["value"]]["storage"]
+            birth, death = [event for event in events if event["storage"] == storage]
+            events.remove(death)
+            events.insert(events.index(birth) + 1, {**death, "step": birth["step"]})
+            for i, event in enumerate(events):
+                event["id"] = i
+
+        file = self.changed_sample("freed", free_the_weights)
+        self.run_program("graph", "summary", file, codes=(2,))
+        self.page("gpt")
+        self.one("#change input[type=file]").send_keys(file)
+        self.until(lambda: "freed.json cannot be compared: row " in self.text("#message"))
+        self.assertIn("is not live in the step that records the node", self.text("#message"))
+
     def test_a_file_that_is_dropped_is_compared(self):
         self.page("gpt")
         self.one("#change input[type=file]").send_keys(self.sample("gpt_fused"))
