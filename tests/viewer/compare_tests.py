@@ -255,6 +255,16 @@ class CompareTest(PageTest):
                          ["layers.*.self_attn softmax.y", "layers.* gelu.x",
                           "layers.*.linear2 linear.x"])
 
+    def test_a_pattern_of_blanks_is_told_as_an_empty_one_is(self):
+        for blanks in ("", "   "):
+            with self.subTest(blanks):
+                self.page("gpt")
+                self.script("""document.getElementById("change-pattern").addEventListener(
+                    "invalid", ({ target }) => { target.dataset.told = target.value === ""; })""")
+                self.one("#change-pattern").send_keys(blanks, Keys.ENTER)
+                self.assertEqual(self.one("#change-pattern").get_attribute("data-told"), "true")
+                self.assertFalse(self.all(".chip"))
+
     def test_a_change_that_cannot_be_made_says_why(self):
         text = pathlib.Path(self.sample("gpt")).read_text()
         named = text.replace('"layers.0.', '"blöcke' + "\\u0007 und so weiter" * 4 + ".")
