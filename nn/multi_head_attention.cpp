@@ -186,7 +186,6 @@ MultiHeadAttention::WithWeights MultiHeadAttention::run(const Tensor& query, con
                                                         const Tensor& value,
                                                         const AttentionOptions& options,
                                                         std::optional<HeadWeights> which) const {
-  const ModuleScope scope = enter();
   check(query, key, value);
   if (query.rank() == 3) return attend(project(query, key, value, 0), options, which);
   const Tensor one_query = unsqueeze(query, 0);
@@ -200,6 +199,7 @@ MultiHeadAttention::WithWeights MultiHeadAttention::run(const Tensor& query, con
 
 Tensor MultiHeadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const Mask& mask, const Tensor& bias) const {
+  const ModuleScope scope = enter();
   if (options_.checkpoint) return run_checkpointed(query, key, value, {.mask = mask, .bias = bias});
   return run(query, key, value, {.mask = mask, .bias = bias}, std::nullopt).output;
 }
@@ -224,6 +224,7 @@ Tensor MultiHeadAttention::run_checkpointed(const Tensor& query, const Tensor& k
 MultiHeadAttention::WithWeights MultiHeadAttention::with_weights(
     const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask,
     HeadWeights which, const Tensor& bias) const {
+  const ModuleScope scope = enter();
   return run(query, key, value, {.mask = mask, .bias = bias}, which);
 }
 

@@ -5,6 +5,7 @@
 
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/whatif.h>
 #include <tapehead/nn/atomic_file.h>
 
 #include <doctest/doctest.h>
@@ -67,6 +68,33 @@ TEST_CASE("what the fused path changes is removed and added, and the totals are 
   for (const char* gone : {"layers.0.self_attn softmax", "layers.1.self_attn masked_fill",
                            "layers.1.self_attn matmul#2"})
     CHECK(std::count(removed.begin(), removed.end(), gone) == 1);
+}
+
+TEST_CASE("what changed alike in a stack's layers stands once in the text") {
+  const Graph gpt = gpt_step({.layers = 12}),
+              fused = gpt_step({.path = nn::AttentionPath::fused, .layers = 12});
+  const std::string text = graph::diff_text(graph::diff(gpt, fused));
+  CHECK(contains(text, "\n- layers.0-11.self_attn softmax x 12\n"));
+  CHECK(contains(text,
+                 "\n+ layers.0-11.self_attn fused_attention.v x 12\n    made by: "
+                 "layers.*.self_attn linear#3 with in_proj_weight[24:36]\n"));
+  CHECK(std::regex_search(text, std::regex("x 12\n[^-+~>]*; keeps [0-9,.() KiB]+ each\n")));
+  CHECK_FALSE(contains(text, "layers.0."));
+  CHECK(contains(text, "\noperations: 60 removed, 12 added, 24 changed\n"));  // each of them
+
+  // The first layer's input is no layer's result.
+  const std::string kept = graph::diff_text(graph::diff(gpt, graph::checkpointed(gpt, "layers.*")));
+  CHECK(contains(kept, "\n+ layers.0 checkpoint.input\n"));
+  CHECK(contains(kept,
+                 "\n+ layers.1-11 checkpoint.input x 11\n    made by: layers.* checkpoint with "
+                 "norm1.weight\n"));
+
+  Graph other = gpt;
+  for (Graph::Node& node : other.nodes)
+    if (node.operation == "softmax" && node.module == "layers.4.self_attn") node.flops = 1;
+  const std::string one = graph::diff_text(graph::diff(gpt, other));
+  CHECK(contains(one, "\n~ layers.4.self_attn softmax\n"));
+  CHECK_FALSE(contains(one, " x "));
 }
 
 TEST_CASE("slots of one name say what made the value that they keep") {

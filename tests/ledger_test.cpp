@@ -1,3 +1,5 @@
+#include "support/checks.h"
+
 #include <doctest/doctest.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/module_tree.h>
@@ -9,9 +11,11 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace tapehead;
+using namespace tapehead::tests;
 
 namespace {
 
@@ -289,6 +293,72 @@ TEST_CASE("a graph file whose events contradict each other is refused") {
   refuses(R"("live_before": )", R"("live_before": -)", "live_before");
   refuses(R"("live_before": )", R"("live_before": "x", "ignored": )", "live_before");
   refuses(R"("phase": "forward")", R"("phase": "sideways")", "phase");
+}
+
+TEST_CASE("a graph file in which a storage is not live where an operation needs it is refused") {
+  const Graph good = attention_step(nn::AttentionPath::composed).graph;
+  const auto node_of = [&](const char* operation, std::int64_t nth) {
+    for (std::size_t id = 0; id < good.nodes.size(); ++id)
+      if (good.nodes[id].operation == operation && nth-- == 0) return static_cast<std::int64_t>(id);
+    FAIL("no such operation");
+    return std::int64_t{};
+  };
+  const std::int64_t scores = node_of("matmul", 0), softmax = node_of("softmax", 0),
+                     product = node_of("matmul", 1);
+  const auto storage_of = [&](std::int64_t node) {
+    const std::int64_t output = good.nodes[static_cast<std::size_t>(node)].output;
+    return good.values[static_cast<std::size_t>(output)].storage;
+  };
+  const std::int64_t storage = storage_of(softmax);
+  REQUIRE(storage_of(scores) == storage);  // softmax works in place
+  const auto forward_step = [&](std::int64_t node) {
+    const auto step = std::ranges::find(good.steps, node, &Graph::Step::node);
+    REQUIRE(step->phase == Graph::Phase::forward);
+    return step - good.steps.begin();
+  };
+  // The birth or the death of the weights in the step of another node.
+  const auto refuses = [&](bool birth, std::int64_t node, const std::string& why) {
+    Graph bad = good;
+    std::erase_if(bad.events, [&](const Graph::Event& event) {
+      return event.storage == storage && event.birth == birth;
+    });
+    const std::int64_t step = forward_step(node);
+    const auto later = std::ranges::find_if(
+        bad.events, [&](const Graph::Event& event) { return event.step > step; });
+    bad.events.insert(later, {.step = step, .storage = storage, .birth = birth});
+    check_throws(ErrorKind::value, {"read_json", why.c_str()},
+                 [&] { (void)graph::from_json(graph::to_json(bad)); });
+  };
+  const auto row = [](std::int64_t id) { return "row " + std::to_string(id); };
+  refuses(true, product,
+          row(scores) +
+              " of nodes: the storage of the output is not live in the step that "
+              "records the node");
+  refuses(false, softmax,
+          row(product) +
+              " of nodes: the storage of an input is not live in the step that records "
+              "the node");
+  refuses(false, product,
+          " of saved: the storage of the value is not live in all steps of the "
+          "node");
+}
+
+TEST_CASE("what other threads or the time before saw of a storage contradicts nothing") {
+  Tensor made_elsewhere;
+  const Tensor w = parameter(ones({3}));
+  Ledger from_the_start;
+  std::thread([&] { made_elsewhere = ones({3}); }).join();
+  Tape tape;
+  Tensor y = sum(w * std::exchange(made_elsewhere, Tensor()));
+  Ledger from_the_middle;  // of its storages it sees the deaths alone
+  (void)tape.gradient(std::exchange(y, Tensor()), {w});
+  for (const Ledger* ledger : {&from_the_start, &from_the_middle}) {
+    const Graph graph = ledger->graph();
+    const auto born = std::ranges::count(graph.events, true, &Graph::Event::birth);
+    CHECK(std::ssize(graph.events) > 0);
+    CHECK(std::ssize(graph.events) - born > 0);
+    CHECK(graph::from_json(graph::to_json(graph)) == graph);
+  }
 }
 
 TEST_CASE("a file whose storages are more than was live before has a timeline all the same") {

@@ -4,6 +4,7 @@
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/ledger.h>
+#include <tapehead/graph/validate.h>
 #include <tapehead/nn/saved_hooks.h>
 
 using namespace tapehead;
@@ -74,6 +75,7 @@ void check_dry_run(const OperationCase& row, const std::vector<Tensor>& inputs, 
   CHECK(without_data.watched.steps == real.watched.steps);
   CHECK(without_data.watched.events == real.watched.events);
   CHECK(without_data.watched == real.watched);
+  CHECK_NOTHROW(graph::validate(real.watched, "the real run"));
 }
 
 }  // namespace

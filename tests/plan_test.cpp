@@ -189,6 +189,22 @@ TEST_CASE("checkpoints save less, and what is computed again is counted apart") 
   }
 }
 
+TEST_CASE("an attention that is a checkpoint counts in its module") {
+  TrainingSetup setup = small_setup();
+  const auto of_attention = [&] {
+    for (const graph::ModuleRow& row : graph::table_rows(costs_of(training_step(setup)).modules))
+      if (row.label.ends_with("self_attn")) return row.sums;
+    return graph::ModuleSums();
+  };
+  const graph::ModuleSums plain = of_attention();
+  setup.model.checkpoint = nn::Checkpointed::attention;
+  const graph::ModuleSums checkpointed = of_attention();
+  CHECK(plain.flops > 0);
+  CHECK(checkpointed.flops == plain.flops);
+  CHECK(checkpointed.operations == 3);                    // one in each layer
+  CHECK(checkpointed.activations == 3 * 5 * 7 * 12 * 4);  // what enters it: L*B*T*d
+}
+
 TEST_CASE("closed forms hold at sizes far from those that they were sampled at") {
   const TrainingSetup setup = small_setup();
   const graph::GraphForms forms = forms_near(setup);

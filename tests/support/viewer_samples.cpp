@@ -35,67 +35,72 @@ Graph with_hostile_names(Graph graph) {
 }
 
 struct Question {
-  const char *sample, *kind, *pattern;
+  const char *sample, *kind;
+  std::vector<std::string> patterns;
 };
 
 const std::vector<Question> questions = {
-    {"attention", "checkpoint", "attn"},
-    {"attention", "fuse", "*"},
-    {"attention", "recompute", "attn softmax.y"},
-    {"biased", "fuse", "attn"},
-    {"biased", "checkpoint", "attn"},
-    {"padded", "fuse", "attn"},
-    {"residual", "checkpoint", "part.*"},
-    {"residual", "checkpoint", "part.ff"},
-    {"residual", "fuse", "*"},
-    {"borders", "checkpoint", "kept"},
-    {"borders", "checkpoint", "read"},
-    {"borders", "checkpoint", "views"},
-    {"borders", "checkpoint", "difference"},
-    {"borders", "checkpoint", "shift"},
-    {"borders", "checkpoint", "bias"},
-    {"borders", "checkpoint", "branch"},
-    {"borders", "checkpoint", "fork"},
-    {"borders", "checkpoint", "row"},
-    {"borders", "checkpoint", "often"},
-    {"borders", "checkpoint", "unreached"},
-    {"borders", "checkpoint", "last"},
-    {"activations", "checkpoint", "act.*"},
-    {"activations", "checkpoint", "act.1"},
-    {"overwritten", "checkpoint", "act"},
-    {"unreached", "checkpoint", "act"},
-    {"alibi", "checkpoint", "layers.*"},
-    {"alibi", "fuse", "*"},
-    {"encoder", "checkpoint", "layer"},
-    {"encoder", "checkpoint", "layer.self_attn"},
-    {"encoder", "fuse", "layer"},
-    {"encoder", "recompute", "layer relu.y"},
-    {"encoder_norm_first", "checkpoint", "layer"},
-    {"encoder_norm_first", "checkpoint", "layer.self_attn"},
-    {"encoder_norm_first", "checkpoint", "layer.linear?"},
-    {"encoder_norm_first", "checkpoint", "layer.norm?"},
-    {"gpt", "checkpoint", "layers.*"},
-    {"gpt", "checkpoint", "layers.1"},
-    {"gpt", "checkpoint", "*"},
-    {"gpt", "checkpoint", "layers.*.self_attn"},
-    {"gpt", "fuse", "layers.0"},
-    {"gpt", "fuse", "*"},
-    {"gpt", "recompute", "layers.* gelu.x"},
-    {"gpt", "recompute", "*layer_norm.x"},
-    {"gpt", "recompute", "layers.0.self_attn matmul#1.b"},
-    {"gpt", "recompute", "layers.0.self_attn matmul.b"},
-    {"gpt", "recompute", "*"},
-    {"gpt_12", "checkpoint", "layers.*"},
-    {"gpt_12", "checkpoint", "layers.?"},
-    {"gpt_12", "fuse", "layers.1*"},
-    {"gpt_12", "recompute", "layers.*.linear2 linear.x"},
+    {"attention", "checkpoint", {"attn"}},
+    {"attention", "fuse", {"*"}},
+    {"attention", "recompute", {"attn softmax.y"}},
+    {"biased", "fuse", {"attn"}},
+    {"biased", "checkpoint", {"attn"}},
+    {"padded", "fuse", {"attn"}},
+    {"residual", "checkpoint", {"part.*"}},
+    {"residual", "checkpoint", {"part.ff"}},
+    {"residual", "fuse", {"*"}},
+    {"borders", "checkpoint", {"kept"}},
+    {"borders", "checkpoint", {"read"}},
+    {"borders", "checkpoint", {"views"}},
+    {"borders", "checkpoint", {"difference"}},
+    {"borders", "checkpoint", {"shift"}},
+    {"borders", "checkpoint", {"bias"}},
+    {"borders", "checkpoint", {"branch"}},
+    {"borders", "checkpoint", {"fork"}},
+    {"borders", "checkpoint", {"row"}},
+    {"borders", "checkpoint", {"often"}},
+    {"borders", "checkpoint", {"unreached"}},
+    {"borders", "checkpoint", {"last"}},
+    {"activations", "checkpoint", {"act.*"}},
+    {"activations", "checkpoint", {"act.1"}},
+    {"overwritten", "checkpoint", {"act"}},
+    {"unreached", "checkpoint", {"act"}},
+    {"alibi", "checkpoint", {"layers.*"}},
+    {"alibi", "fuse", {"*"}},
+    {"encoder", "checkpoint", {"layer"}},
+    {"encoder", "checkpoint", {"layer.self_attn"}},
+    {"encoder", "fuse", {"layer"}},
+    {"encoder", "recompute", {"layer relu.y"}},
+    {"encoder_norm_first", "checkpoint", {"layer"}},
+    {"encoder_norm_first", "checkpoint", {"layer.self_attn"}},
+    {"encoder_norm_first", "checkpoint", {"layer.linear?"}},
+    {"encoder_norm_first", "checkpoint", {"layer.norm?"}},
+    {"gpt", "checkpoint", {"layers.*"}},
+    {"gpt", "checkpoint", {"layers.1"}},
+    {"gpt", "checkpoint", {"*"}},
+    {"gpt", "checkpoint", {"layers.*.self_attn"}},
+    {"gpt", "fuse", {"layers.0"}},
+    {"gpt", "fuse", {"*"}},
+    {"gpt", "recompute", {"layers.* gelu.x"}},
+    {"gpt", "recompute", {"*layer_norm.x"}},
+    {"gpt", "recompute", {"layers.0.self_attn matmul#1.b"}},
+    {"gpt", "recompute", {"layers.0.self_attn matmul.b"}},
+    {"gpt", "recompute", {"*"}},
+    {"gpt", "fuse", {"layers.1", "layers.0", "layers.0.self_attn"}},
+    {"gpt", "recompute", {"layers.1 gelu.x", "layers.* gelu.x"}},
+    {"combined", "fuse", {"attn"}},
+    {"gpt_12", "checkpoint", {"layers.*"}},
+    {"gpt_12", "checkpoint", {"layers.1", "layers.3.self_attn", "layers.3"}},
+    {"gpt_12", "checkpoint", {"layers.?"}},
+    {"gpt_12", "fuse", {"layers.1*"}},
+    {"gpt_12", "recompute", {"layers.*.linear2 linear.x"}},
 };
 
 Graph answer(const Graph& graph, const Question& question) {
   const std::string kind = question.kind;
-  if (kind == "checkpoint") return graph::checkpointed(graph, question.pattern);
-  if (kind == "fuse") return graph::fused(graph, question.pattern);
-  return graph::recomputed(graph, {question.pattern});
+  if (kind == "checkpoint") return graph::checkpointed(graph, question.patterns);
+  if (kind == "fuse") return graph::fused(graph, question.patterns);
+  return graph::recomputed(graph, question.patterns);
 }
 
 nlohmann::json figures(const Graph& graph) {
@@ -124,8 +129,10 @@ std::map<std::string, Graph> viewer_samples() {
   std::map<std::string, Graph> samples;
   samples["attention"] = attention_step(sizes);
   samples["biased"] = biased_step(nn::Mask(), true, nn::AttentionPath::composed);
-  samples["padded"] = biased_step(nn::Mask::padding(std::vector<std::int64_t>(32, 5)), false,
-                                  nn::AttentionPath::composed);
+  const nn::Mask padding = nn::Mask::padding(std::vector<std::int64_t>(32, 5));
+  samples["padded"] = biased_step(padding, false, nn::AttentionPath::composed);
+  samples["combined"] =
+      biased_step(nn::Mask::causal() & padding, false, nn::AttentionPath::composed);
   samples["residual"] = residual_step(sizes);
   samples["borders"] = borders_step();
   samples["activations"] = activation_step(
@@ -153,7 +160,7 @@ std::string what_if_answers(const std::map<std::string, Graph>& samples) {
   for (const Question& question : questions) {
     const nlohmann::json line = {{"sample", question.sample},
                                  {"kind", question.kind},
-                                 {"pattern", question.pattern},
+                                 {"patterns", question.patterns},
                                  {"then", figures(answer(samples.at(question.sample), question))}};
     text += (text.size() > 1 ? ",\n" : "\n") + line.dump();
   }

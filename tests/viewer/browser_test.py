@@ -273,6 +273,21 @@ class ViewerTest(PageTest):
             self.page("gpt", state="checkpoint=layers.*")
             self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), width)
 
+    def test_the_header_is_one_line_however_long_the_title_is(self):
+        self.set_width(1280)
+        for title in ("graph.json", "Gpt, 12 layers: one step", "a/very/long/path" * 20):
+            with self.subTest(title):
+                self.page("gpt", "--sizes", "B=8", "T=24", "h=3", "--title", title)
+                heights, whole = self.script("""
+                    const header = document.querySelector("header");
+                    const boxes = [...header.children].map((one) => one.getBoundingClientRect())
+                      .filter(({ height }) => height > 0);
+                    return [[Math.max(...boxes.map(({ top }) => top)),
+                      Math.min(...boxes.map(({ bottom }) => bottom))],
+                      header.querySelector("h1").title];""")
+                self.assertLess(*heights)  # all stand beside one another
+                self.assertEqual(whole, title)
+
     def test_the_details_stand_below_all_lines_of_the_header(self):
         self.set_width(1280)
         self.page("gpt_12", state="checkpoint=layers.0&fuse=layers.1.self_attn&"

@@ -17,16 +17,18 @@ class CompareTest(PageTest):
         questions = json.loads((SOURCE / "tests/data/whatif.json").read_text())
         opened = None
         for question in questions:
-            with self.subTest(**{key: question[key] for key in ("sample", "kind", "pattern")}):
+            with self.subTest(**{key: question[key] for key in ("sample", "kind", "patterns")}):
                 if opened != question["sample"]:
                     opened = question["sample"]
                     self.page(opened)
                 self.script("document.getElementById('change-kind').value = arguments[0]",
                             question["kind"])
-                self.one("#change-pattern").send_keys(question["pattern"], Keys.ENTER)
+                for pattern in question["patterns"]:
+                    self.one("#change-pattern").send_keys(pattern, Keys.ENTER)
                 self.until(lambda: self.all("#comparison"))
+                self.assertEqual(len(self.all(".chip")), len(question["patterns"]))
                 then = {key: then for key, (_, then) in self.compared().items()}
-                self.click(".chip button")  # first of all, so that the next question stands alone
+                self.click(".changes > .link")  # so that the next question stands alone
                 self.until(lambda: not self.all("#comparison"))
                 self.assertEqual({**then, **self.live_after(question)}, question["then"])
                 self.assertEqual(self.unlike(question), [])
@@ -35,7 +37,7 @@ class CompareTest(PageTest):
         """Steps, how much was live in each, and what at the peak, as the page has it."""
         return self.script("""
             const graph = modules.graph.readGraph(document.getElementById("graph").textContent);
-            const then = modules.whatif.changed(graph, [arguments[0]]);
+            const then = modules.whatif.changed(graph, arguments[0]);
             const { highest, peakEvents } = modules.replay.replay(then);
             const live = modules.replay.liveStorages(then, peakEvents);
             const bytes = (category) => live.map((id) => then.storages[id])
@@ -43,26 +45,35 @@ class CompareTest(PageTest):
             return { steps: highest.length,
               category_bytes: Object.fromEntries(
                 modules.graph.categories.map((name) => [name, bytes(name)])),
-              live_sum: highest.reduce((sum, bytes, i) => sum + (i + 1) * bytes, 0) };""", question)
+              live_sum: highest.reduce((sum, bytes, i) => sum + (i + 1) * bytes, 0) };""",
+            self.changes(question))
+
+    def changes(self, question):
+        """The question as the page's list of changes."""
+        return [{"kind": question["kind"], "pattern": pattern}
+                for pattern in question["patterns"]]
 
     def unlike(self, question):
         """The lists of the graph after the change that are not, row by row, the library's."""
         after = self.samples / "then.json"
-        self.run_program("graph", "whatif", self.sample(question["sample"]),
-                         f"--{question['kind']}", question["pattern"], "--graph", after)
+        options = [word for pattern in question["patterns"]
+                   for word in (f"--{question['kind']}", pattern)]
+        self.run_program("graph", "whatif", self.sample(question["sample"]), *options, "--graph",
+                         after)
         return self.script("""
-            const [question, text] = arguments, { readGraph } = modules.graph;
+            const [changes, text] = arguments, { readGraph } = modules.graph;
             const was = readGraph(document.getElementById("graph").textContent);
-            const is = modules.whatif.changed(was, [question]), library = readGraph(text);
+            const is = modules.whatif.changed(was, changes), library = readGraph(text);
             const row = (fields) => Object.entries(fields).filter(([name]) => name !== "id").sort();
             const written = (list) => JSON.stringify(Array.isArray(list) ? list.map(row) : list);
             return Object.keys(library).filter((name) =>
-              written(is[name]) !== written(library[name]));""", question, after.read_text())
+              written(is[name]) !== written(library[name]));""", self.changes(question),
+            after.read_text())
 
     def test_without_a_ledger_a_checkpoint_is_that_of_the_library_too(self):
         self.page("unwatched")
         self.assertEqual(self.unlike({"sample": "unwatched", "kind": "checkpoint",
-                                      "pattern": "layers.*"}), [])
+                                      "patterns": ["layers.*"]}), [])
 
     def test_without_a_ledger_a_checkpoint_costs_flops_too(self):
         self.page("unwatched", state="checkpoint=layers.*")
@@ -122,8 +133,27 @@ class CompareTest(PageTest):
         matched = self.report("graph", "whatif", self.sample("gpt"), "--checkpoint",
                               "layers.*.self_attn")["matched"]
         self.assertIn("at most 576 bytes", matched[0]["note"])
-        self.assertEqual(self.texts("#change .note"),
-                         [f"{matched[0]['name']}: {matched[0]['note']}."])
+        self.assertEqual(self.texts("#change .note"),  # once, as it is the same mask
+                         [f"{match['name']}: {match['note']}." for match in matched
+                          if match["note"]])
+
+    def test_fused_attention_in_several_modules_is_one_question(self):
+        patterns = ["layers.1", "layers.0", "layers.0.self_attn"]
+        options = [word for pattern in patterns for word in ("--fuse", pattern)]
+        self.page("gpt", state="&".join(f"fuse={pattern}" for pattern in patterns))
+        answer = self.report("graph", "whatif", self.sample("gpt"), *options)
+        self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
+                                           for key, figure in answer.items() if key != "matched"})
+        self.assertEqual(self.texts("#change code"), [
+            f"tapehead graph whatif {self.sample('gpt')} " +
+            " ".join(f"--fuse '{pattern}'" for pattern in patterns)])
+
+    def test_a_mask_of_which_the_kernel_may_keep_less_is_a_bound(self):
+        self.page("combined", state="fuse=attn")
+        (match,) = self.report("graph", "whatif", self.sample("combined"), "--fuse",
+                               "attn")["matched"]
+        self.assertIn("too high by at most 2,048 bytes", match["note"])  # 32 x 8 x 8
+        self.assertEqual(self.texts("#change .note"), [f"{match['name']}: {match['note']}."])
 
     def test_flops_that_run_again_are_in_the_figure_s_change(self):
         self.page("gpt", state="checkpoint=layers.*")
@@ -224,6 +254,16 @@ class CompareTest(PageTest):
         self.assertEqual(self.texts("#in-short .link")[:3],
                          ["layers.*.self_attn softmax.y", "layers.* gelu.x",
                           "layers.*.linear2 linear.x"])
+
+    def test_a_pattern_of_blanks_is_told_as_an_empty_one_is(self):
+        for blanks in ("", "   "):
+            with self.subTest(blanks):
+                self.page("gpt")
+                self.script("""document.getElementById("change-pattern").addEventListener(
+                    "invalid", ({ target }) => { target.dataset.told = target.value === ""; })""")
+                self.one("#change-pattern").send_keys(blanks, Keys.ENTER)
+                self.assertEqual(self.one("#change-pattern").get_attribute("data-told"), "true")
+                self.assertFalse(self.all(".chip"))
 
     def test_a_change_that_cannot_be_made_says_why(self):
         text = pathlib.Path(self.sample("gpt")).read_text()
@@ -382,6 +422,24 @@ class CompareTest(PageTest):
         self.click("#details .savers .link")
         self.until(lambda: "In the second graph" in self.text("#details"))
         self.assertIn("removed: layers.0.self_attn softmax", self.text("#details"))
+
+    def test_a_dropped_file_in_which_a_storage_is_not_live_where_it_is_read_is_refused(self):
+        def free_the_weights(graph):
+            slot = next(slot for slot in graph["saved"] if slot["slot"] == "y" and
+                        graph["nodes"][slot["node"]]["operation"] == "softmax")
+            events, storage = graph["events"], graph["values"][slot["value"]]["storage"]
+            birth, death = [event for event in events if event["storage"] == storage]
+            events.remove(death)
+            events.insert(events.index(birth) + 1, {**death, "step": birth["step"]})
+            for i, event in enumerate(events):
+                event["id"] = i
+
+        file = self.changed_sample("freed", free_the_weights)
+        self.run_program("graph", "summary", file, codes=(2,))
+        self.page("gpt")
+        self.one("#change input[type=file]").send_keys(file)
+        self.until(lambda: "freed.json cannot be compared: row " in self.text("#message"))
+        self.assertIn("is not live in the step that records the node", self.text("#message"))
 
     def test_a_file_that_is_dropped_is_compared(self):
         self.page("gpt")

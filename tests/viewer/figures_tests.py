@@ -137,6 +137,22 @@ class FiguresTest(PageTest):
             value = eval(formula.replace(",", "").replace("^", "**"), dict(sizes))
             self.assertEqual(value, self.figure(key), formula)
 
+    def test_the_sum_of_the_saved_table_is_in_letters_of_the_rows_that_it_shows(self):
+        sizes = {"B": 8, "T": 24, "h": 3}
+        self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
+        formulas = []
+        for query in ("", "softmax\\.y", "nothing is like that"):
+            self.script("""const box = document.getElementById("search");
+                box.value = arguments[0];
+                box.dispatchEvent(new Event("input"));""", query)
+            formulas += [text.lstrip("= ") for text in self.texts("#saved-sum .formula")]
+            if query != "nothing is like that":
+                self.assertEqual(eval(formulas[-1].replace("^", "**"), dict(sizes)),
+                                 number(self.text("#saved-sum").split(":")[1]))
+        self.assertEqual(formulas[1:], ["8*B*T^2*h"])  # 4 bytes in each of two layers
+        self.page("gpt")
+        self.assertEqual(self.all("#saved-sum .formula"), [])
+
     def test_flops_of_fused_attention_have_the_same_letters(self):
         self.page("gpt_fused", "--sizes", "B=8", "T=24", "h=3")
         self.check_formulas({"B": 8, "T": 24, "h": 3}, "flops")

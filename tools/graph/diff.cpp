@@ -67,7 +67,7 @@ Diff::Totals totals_of(const Graph& graph) {
 // ---- alignment ---------------------------------------------------------------------------------
 
 struct Thing {
-  std::string place, description;
+  std::string place, module, description;
   std::int64_t bytes = 0;
   std::string like = {};                // of a slot: what a moved one has in common
   std::string name = {}, made_by = {};  // of a slot
@@ -104,6 +104,7 @@ Things nodes_of(const Labels& labels) {
   for (std::int64_t id = 0; id < std::ssize(graph.nodes); ++id) {
     const Graph::Node& node = graph.nodes[at(id)];
     things.add(key_of(labels, id), {.place = marked(labels.node(id), node.recomputed),
+                                    .module = node.module,
                                     .description = describe_node(graph, node)});
   }
   return things;
@@ -122,6 +123,7 @@ Things slots_of(const Labels& labels) {
     std::get<5>(key) = counts[{slot.node, slot.slot}]++;
     const std::string kept = describe(value_of(graph, slot));
     things.add(key, {.place = marked(labels.slot(index), node.recomputed),
+                     .module = node.module,
                      .description = describe_slot(graph, slot),
                      .bytes = keepers.retained(slot),
                      .like = node.operation + "." + slot.slot + " " + kept,
@@ -169,6 +171,7 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
     else if (is->description == was.description && is->bytes == was.bytes) continue;
     entries.push_back({.kind = is ? Diff::Kind::changed : Diff::Kind::removed,
                        .place = was.place,
+                       .module = was.module,
                        .name = was.name,
                        .made_by = was.made_by,
                        .before = was.description,
@@ -188,6 +191,7 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
     } else {
       entries.push_back({.kind = Diff::Kind::added,
                          .place = is.place,
+                         .module = is.module,
                          .name = is.name,
                          .made_by = is.made_by,
                          .after = is.description,

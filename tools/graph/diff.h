@@ -38,6 +38,7 @@ struct Diff {
     /// "layers.0 softmax#3", of a slot "layers.0 softmax#3.y": as it is told apart from others of
     /// its name in its graph, with " (recomputed)" behind it where that is so
     std::string place = {};
+    std::string module = {};   ///< the path that the place begins with
     std::string to = {};       ///< of a moved slot: where it is now
     std::string name = {};     ///< of a slot: the value's (maker.h), before or else after
     std::string made_by = {};  ///< of a slot: what made the value (maker.h), before or else after
@@ -66,7 +67,9 @@ std::string_view to_string(Diff::Kind kind);
 
 /// @{
 /// What the graphs are called, totals of both and the difference, how many entries of each kind
-/// there are, then one entry a paragraph: "-" removed, "+" added, "~" changed, ">" moved.
+/// there are, then one entry a paragraph: "-" removed, "+" added, "~" changed, ">" moved. In the
+/// text they stand by module, and what changed alike in neighbours that have numbers for names
+/// stands once, as "layers.0-3 softmax.y x 4"; in other names there "*" is for the numbers.
 std::string diff_text(const Diff& diff, const std::string& before = "A",
                       const std::string& after = "B");
 std::string diff_json(const Diff& diff);

@@ -1,9 +1,14 @@
 // A Diff as text and as JSON.
 #include <tapehead/core/count.h>
 #include <tapehead/graph/diff.h>
+#include <tapehead/graph/fold.h>
 #include <tapehead/graph/json_text.h>
+#include <tapehead/graph/labels.h>
+#include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/text.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace tapehead::graph {
@@ -63,14 +68,58 @@ char sign_of(Diff::Kind kind) {
   return '~';
 }
 
-std::string entry_text(const Diff::Entry& entry) {
-  const bool was = !entry.before.empty(), is = !entry.after.empty();
-  std::string text = std::string(1, sign_of(entry.kind)) + " " + fit_label(entry.place, 98) + "\n";
-  if (!entry.to.empty()) text += wrapped("to " + entry.to, 4);
-  if (!entry.name.empty()) text += wrapped("value: " + entry.name, 4);
-  if (!entry.made_by.empty()) text += wrapped("made by: " + entry.made_by, 4);
-  const auto side = [](const std::string& word, const std::string& what, std::int64_t bytes) {
-    return wrapped(word + what + (bytes > 0 ? "; keeps " + format_bytes(bytes) : ""), 4);
+// ---- entries by module -------------------------------------------------------------------------
+
+// What changed in a module, and in those below it. `repeats` as in fold.h.
+struct Changes {
+  std::string name = {};
+  std::int64_t repeats = 1;
+  std::vector<const Diff::Entry*> entries = {};
+  std::vector<Changes> children = {};
+  std::map<std::string, std::size_t, std::less<>> by_name = {};  // of the children
+
+  Changes& child(std::string_view of_name) {
+    const auto [known, is_new] = by_name.try_emplace(std::string(of_name), children.size());
+    if (is_new) children.push_back({.name = known->first});
+    return children[known->second];
+  }
+};
+
+// Of two entries that stand in the same place below their modules.
+bool are_alike(const Diff::Entry& a, const Diff::Entry& b) {
+  const auto same = [&](std::string Diff::Entry::*label) {
+    return label_without_numbers(a.*label) == label_without_numbers(b.*label);
+  };
+  return a.kind == b.kind && a.place.substr(a.module.size()) == b.place.substr(b.module.size()) &&
+         a.before == b.before && a.after == b.after && a.bytes_before == b.bytes_before &&
+         a.bytes_after == b.bytes_after && same(&Diff::Entry::to) && same(&Diff::Entry::name) &&
+         same(&Diff::Entry::made_by);
+}
+
+bool have_alike(const Changes& a, const Changes& b) {
+  return std::ranges::equal(
+             a.entries, b.entries,
+             [](const auto* one, const auto* other) { return are_alike(*one, *other); }) &&
+         std::ranges::equal(a.children, b.children, [](const Changes& one, const Changes& other) {
+           return one.name == other.name && have_alike(one, other);
+         });
+}
+
+// `place` and `repeats`: of the folded modules, 1 where there are none.
+std::string entry_text(const Diff::Entry& entry, const std::string& place, std::int64_t repeats) {
+  const bool was = !entry.before.empty(), is = !entry.after.empty(), several = repeats > 1;
+  const std::string times = several ? " x " + format_count(repeats) : "";
+  std::string text = std::string(1, sign_of(entry.kind)) + " " +
+                     fit_label(place, page_columns - 2 - times.size()) + times + "\n";
+  const auto label = [&](const std::string& word, const std::string& what) {
+    if (!what.empty()) text += wrapped(word + (several ? label_without_numbers(what) : what), 4);
+  };
+  label("to ", entry.to);
+  label("value: ", entry.name);
+  label("made by: ", entry.made_by);
+  const auto side = [&](const std::string& word, const std::string& what, std::int64_t bytes) {
+    const std::string kept = "; keeps " + format_bytes(bytes) + (several ? " each" : "");
+    return wrapped(word + what + (bytes > 0 ? kept : ""), 4);
   };
   if (entry.before == entry.after && entry.bytes_before == entry.bytes_after)
     return text + side("", entry.after, entry.bytes_after);
@@ -79,10 +128,28 @@ std::string entry_text(const Diff::Entry& entry) {
   return text;
 }
 
+void add_text(const Changes& module, const std::string& path, std::int64_t repeats,
+              std::string& text) {
+  for (const Diff::Entry* entry : module.entries)
+    text += entry_text(
+        *entry, repeats > 1 ? path + entry->place.substr(entry->module.size()) : entry->place,
+        repeats);
+  for (const Changes& child : module.children)
+    add_text(child, path.empty() ? child.name : path + "." + child.name, repeats * child.repeats,
+             text);
+}
+
 std::string entries_text(const std::string& title, const std::vector<Diff::Entry>& entries) {
   if (entries.empty()) return "";
   std::string text = "\n" + title + "\n" + std::string(page_columns, '-') + "\n";
-  for (const Diff::Entry& entry : entries) text += entry_text(entry);
+  Changes tree;
+  for (const Diff::Entry& entry : entries) {
+    Changes* module = &tree;
+    for (const std::string_view name : split_path(entry.module)) module = &module->child(name);
+    module->entries.push_back(&entry);
+  }
+  const auto merged = [](Changes&, std::int64_t) {};
+  add_text(with_runs_folded(std::move(tree), have_alike, merged), "", 1, text);
   return text;
 }
 

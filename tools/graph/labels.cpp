@@ -87,4 +87,14 @@ std::string without_numbers(std::string_view path) {
   return pattern;
 }
 
+std::string label_without_numbers(std::string_view label) {
+  std::string pattern;
+  for (std::size_t begin = 0, end; begin < label.size(); begin = end + 1) {
+    end = std::min(label.find(' ', begin), label.size());
+    if (begin > 0) pattern += ' ';
+    pattern += without_numbers(label.substr(begin, end - begin));
+  }
+  return pattern;
+}
+
 }  // namespace tapehead::graph

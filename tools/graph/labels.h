@@ -64,4 +64,7 @@ std::string describe(const Graph::Value& value);
 /// "layers.*.self_attn" of "layers.3.self_attn": modules that differ in numbers alone are one.
 std::string without_numbers(std::string_view path);
 
+/// "layers.* add#2" of "layers.3 add#2": the same of each word of a label.
+std::string label_without_numbers(std::string_view label);
+
 }  // namespace tapehead::graph

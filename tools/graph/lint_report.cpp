@@ -25,12 +25,6 @@ std::string kept_text(const Graph& graph, const Finding& finding) {
   return kept + ", kept by " + format_count(finding.others) + " more";
 }
 
-// "layers.*.self_attn masked_fill.mask".
-std::string label_without_numbers(const Labels& labels, const Finding& finding) {
-  const std::string& module = node_of(labels.graph(), slot_of(labels.graph(), finding)).module;
-  return without_numbers(module) + labels.slot(finding.slot).substr(module.size());
-}
-
 // Findings that differ in the numbers of their modules alone, as those of a stack's layers, in the
 // order of the first of each.
 std::vector<std::vector<const Finding*>> folded(const Labels& labels,
@@ -40,7 +34,7 @@ std::vector<std::vector<const Finding*>> folded(const Labels& labels,
   for (const Finding& finding : findings) {
     const auto [group, is_new] = known.try_emplace(
         {finding.rule, finding.freed,
-         label_without_numbers(labels, finding) + kept_text(labels.graph(), finding)},
+         label_without_numbers(labels.slot(finding.slot)) + kept_text(labels.graph(), finding)},
         groups.size());
     if (is_new) groups.emplace_back();
     groups[group->second].push_back(&finding);
@@ -55,7 +49,8 @@ std::string group_text(const Labels& labels, const std::vector<const Finding*>& 
   std::string rule(first.rule), what = labels.slot(first.slot) + kept;
   if (count > 1) {
     rule += " x " + format_count(count);
-    what = label_without_numbers(labels, first) + kept + "; " + format_bytes(first.freed) + " each";
+    what = label_without_numbers(labels.slot(first.slot)) + kept + "; " +
+           format_bytes(first.freed) + " each";
   }
   return left(60, rule) + right(40, format_bytes(count * first.freed)) + "\n" + wrapped(what, 4) +
          wrapped(first.mending, 4);

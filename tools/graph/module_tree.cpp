@@ -1,12 +1,12 @@
 #include <tapehead/core/count.h>
 #include <tapehead/graph/at.h>
+#include <tapehead/graph/fold.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/module_tree.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <span>
 #include <unordered_map>
 
 namespace tapehead::graph {
@@ -145,12 +145,6 @@ bool has_same_sums(const ModuleSums& a, const ModuleSums& b) {
          a.flops == b.flops && a.parameters == b.parameters;
 }
 
-bool follows(const ModuleSums& first, const ModuleSums& next, std::int64_t distance) {
-  const auto a = as_number(first.name), b = as_number(next.name);
-  return a && b && *b - *a == distance && has_same_sums(first, next) &&
-         first.children == next.children;
-}
-
 void multiply(ModuleSums& tree, std::int64_t factor) {
   for (std::int64_t* sum :
        {&tree.operations, &tree.activations, &tree.others, &tree.flops, &tree.parameters})
@@ -191,15 +185,6 @@ void add_rows(const std::string& prefix, const ModuleSums& module, std::size_t d
   for (const ModuleSums& child : module.children) add_rows("", child, depth + 1, rows);
 }
 
-ModuleSums merge_run(std::span<ModuleSums> run) {
-  ModuleSums merged = std::move(run.front());
-  if (run.size() == 1) return merged;
-  merged.name += "-" + run.back().name;
-  merged.repeats = static_cast<std::int64_t>(run.size());
-  multiply(merged, merged.repeats);
-  return merged;
-}
-
 }  // namespace
 
 std::vector<std::string_view> split_path(std::string_view path) {
@@ -230,18 +215,16 @@ ModuleSums own_sums(const ModuleSums& module) {
   return rest;
 }
 
+bool is_number_after(std::string_view first, std::string_view name, std::int64_t distance) {
+  const auto a = as_number(first), b = as_number(name);
+  return a && b && *b - *a == distance;
+}
+
 ModuleSums folded(ModuleSums tree) {
-  std::vector<ModuleSums> all = std::move(tree.children);
-  for (ModuleSums& child : all) child = folded(std::move(child));
-  tree.children.clear();
-  for (std::size_t begin = 0, end; begin < all.size(); begin = end) {
-    end = begin + 1;
-    while (end < all.size() &&
-           follows(all[begin], all[end], static_cast<std::int64_t>(end - begin)))
-      ++end;
-    tree.children.push_back(merge_run(std::span(all).subspan(begin, end - begin)));
-  }
-  return tree;
+  const auto alike = [](const ModuleSums& a, const ModuleSums& b) {
+    return has_same_sums(a, b) && a.children == b.children;
+  };
+  return with_runs_folded(std::move(tree), alike, multiply);
 }
 
 std::vector<ModuleRow> table_rows(const ModuleSums& tree) {

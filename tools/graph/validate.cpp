@@ -1,6 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/validate.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ class Validator {
     for (row_ = 0; row_ < graph_.saved.size(); ++row_) check_slot(graph_.saved[row_]);
     check_steps();
     check_events();
+    check_lives();
   }
 
  private:
@@ -102,26 +104,71 @@ class Validator {
     }
   }
 
+  // The steps of an operation, or those between which a storage lives, both included.
+  struct Steps {
+    std::int64_t first, last;
+  };
+  static constexpr Steps no_steps{largest, -1}, unseen_life{-1, largest};
+
   // A storage is born at most once, before it dies, and dies at most once. What no event gives
-  // birth to lived before, and is part of live_before.
+  // birth to lived before.
   void check_events() {
     table_ = "events";
-    enum class Life : char { unseen, born, dead };
-    std::vector<Life> lives(graph_.storages.size(), Life::unseen);
+    lives_.assign(graph_.storages.size(), unseen_life);
     std::int64_t previous = 0;
     for (row_ = 0; row_ < graph_.events.size(); ++row_) {
       const Graph::Event& event = graph_.events[row_];
       require(is_row(event.step, graph_.steps.size()), "step names no row of steps");
       require(event.step >= std::exchange(previous, event.step), "the steps are not in order");
       require(is_row(event.storage, graph_.storages.size()), "storage names no row of storages");
-      Life& life = lives[static_cast<std::size_t>(event.storage)];
-      require(life != Life::dead && (event.birth ? life == Life::unseen : true),
+      Steps& life = lives_[static_cast<std::size_t>(event.storage)];
+      require(life.last == largest && (!event.birth || life.first < 0),
               "the storage is born twice or dies twice");
-      life = event.birth ? Life::born : Life::dead;
+      (event.birth ? life.first : life.last) = event.step;
     }
     row_ = 0;
     require(graph_.live_before >= 0, "live_before is negative");
     add_up(bytes_, graph_.live_before);
+  }
+
+  // What an operation reads and makes lives in the step that records it, and what its slots keep
+  // lives until its rule has run. (Of bytes nothing more can be asked: other threads give birth
+  // and free without events here, and live_before leaves out what they, or a dry run's caller, had
+  // made.)
+  void check_lives() {
+    std::vector<Steps> recorded(graph_.nodes.size(), no_steps), all = recorded;
+    for (std::int64_t i = 0; i < std::ssize(graph_.steps); ++i) {
+      const Graph::Step& step = graph_.steps[static_cast<std::size_t>(i)];
+      if (step.node < 0) continue;
+      const auto node = static_cast<std::size_t>(step.node);
+      add_step(all[node], i);
+      if (step.phase == Graph::Phase::forward) add_step(recorded[node], i);
+    }
+    table_ = "nodes";
+    for (row_ = 0; row_ < graph_.nodes.size(); ++row_) {
+      const Graph::Node& node = graph_.nodes[row_];
+      for (const std::int64_t input : node.inputs)
+        require(lives(input, recorded[row_]),
+                "the storage of an input is not live in the step that records the node");
+      require(lives(node.output, recorded[row_]),
+              "the storage of the output is not live in the step that records the node");
+    }
+    table_ = "saved";
+    for (row_ = 0; row_ < graph_.saved.size(); ++row_) {
+      const Graph::SavedSlot& slot = graph_.saved[row_];
+      require(slot.packing >= 0 || lives(slot.value, all[static_cast<std::size_t>(slot.node)]),
+              "the storage of the value is not live in all steps of the node");
+    }
+  }
+
+  static void add_step(Steps& steps, std::int64_t step) {
+    steps = {std::min(steps.first, step), std::max(steps.last, step)};
+  }
+
+  bool lives(std::int64_t value, const Steps& steps) const {
+    const auto storage = graph_.values[static_cast<std::size_t>(value)].storage;
+    const Steps& life = lives_[static_cast<std::size_t>(storage)];
+    return life.first <= steps.first && steps.last <= life.last;
   }
 
   static bool is_row(std::int64_t id, std::size_t rows) {
@@ -144,7 +191,8 @@ class Validator {
   std::string_view source_;
   std::string table_;
   std::size_t row_ = 0;
-  std::int64_t bytes_ = 0;  // of all storages and packings, and live_before
+  std::int64_t bytes_ = 0;    // of all storages and packings, and live_before
+  std::vector<Steps> lives_;  // of storages
 };
 
 }  // namespace

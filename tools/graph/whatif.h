@@ -180,8 +180,8 @@ struct WhatIfMatch {
 /// The modules that checkpointed() changes, the attentions that fused() does, and the slots that
 /// recomputed() makes again, then those that match and stay. Of a mask that the fused kernel keeps,
 /// and that may hold a causal triangle, the note tells how much too high saved bytes and the peak
-/// are at the most; of a constant that checkpoints share, how much the peak is. Errors as
-/// of these functions where nothing matches.
+/// are at the most; of a constant that checkpoints share, how much the peak is. One that several
+/// share is told of with the first of them. Errors as of these functions where nothing matches.
 std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
                                             const std::vector<std::string>& paths);
 inline std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph, std::string_view path) {

@@ -91,11 +91,11 @@ std::string bound_of_mask(const Graph& graph, const AttentionChain& chain,
 }
 
 // What whatif.h says of a constant that others than the region keep, too, as a mask that layers
-// share.
+// share. `told`: storages.
 std::string bound_of_shared(const Graph& graph, const Keepers& keepers,
-                            const std::vector<bool>& is_born, const Region& region) {
+                            const std::vector<bool>& is_born, const Region& region,
+                            std::set<std::int64_t>& told) {
   std::string note;
-  std::set<std::int64_t> told;  // storages
   for (const Graph::SavedSlot& slot : graph.saved) {
     const Graph::Value& value = value_of(graph, slot);
     if (!region.contains(slot.node) || slot.packing >= 0 || value.producer >= 0 || value.leaf ||
@@ -164,14 +164,15 @@ std::vector<WhatIfMatch> checkpoint_matches(const Graph& graph,
   std::vector<WhatIfMatch> found;
   const Keepers keepers(graph);
   const std::vector<bool> is_born = born_storages(graph);
-  std::set<std::pair<std::string, std::int64_t>> told;
+  std::set<std::pair<std::string, std::int64_t>> met;
+  std::set<std::int64_t> told;  // storages of constants
   bool meets_root = false;
   for (const std::string& path : paths)
     for (const Region& region : find_regions("whatif", graph, path)) {
       meets_root = meets_root || region.path.empty();
-      if (region.path.empty() || !told.emplace(region.path, region.first).second) continue;
+      if (region.path.empty() || !met.emplace(region.path, region.first).second) continue;
       std::string note = note_of_region(graph, chosen, region);
-      if (note.empty()) note = bound_of_shared(graph, keepers, is_born, region);
+      if (note.empty()) note = bound_of_shared(graph, keepers, is_born, region, told);
       found.push_back({.name = region.path, .note = std::move(note)});
     }
   if (meets_root)

@@ -69,7 +69,7 @@ function modulePatterns(tree) {
 
 function hasChain(model) {
   try {
-    return chainsIn(model.graph, "*", model.keepers).length > 0;
+    return chainsIn(model.graph, ["*"], model.keepers).length > 0;
   } catch {
     return false;
   }

@@ -104,7 +104,11 @@ class ChangePanel {
   add(event) {
     event.preventDefault();
     const pattern = this.pattern.value.trim();
-    if (pattern === "") return;
+    if (pattern === "") {  // blanks alone are told as an empty field is
+      this.pattern.value = "";
+      this.pattern.reportValidity();
+      return;
+    }
     this.app.state.set({ changes: [...this.app.state.value.changes,
       { kind: this.kind.value, pattern }] });
     this.pattern.value = "";

@@ -19,9 +19,10 @@ class Checker {
     this.each("nodes", (row) => this.node(row));
     this.each("saved", (row) => this.slot(row));
     this.each("steps", (row) => this.step(row), []);
-    this.lives = new Map();
+    this.lives = this.file.storages.map(() => ({ first: -1, last: Infinity }));
     this.last = 0;
     this.each("events", (row) => this.event(row), []);
+    this.checkLives();
     this.row = null;
     this.table = "live_before";
     this.addUp("bytes", this.file.live_before ?? 0);
@@ -128,10 +129,31 @@ class Checker {
     this.last = row.step;
     this.refer(row, "storage", "storages");
     this.require(typeof row.birth === "boolean", "birth is not true or false");
-    const life = this.lives.get(row.storage);
-    this.require(life !== "dead" && (!row.birth || life === undefined),
+    const life = this.lives[row.storage];
+    this.require(life.last === Infinity && (!row.birth || life.first < 0),
       "the storage is born twice or dies twice");
-    this.lives.set(row.storage, row.birth ? "born" : "dead");
+    life[row.birth ? "first" : "last"] = row.step;
+  }
+
+  // What an operation reads and makes lives in the step that records it, and what its slots keep
+  // until its rule has run.
+  checkLives() {
+    const { values, steps = [] } = this.file, recorded = new Map(), all = new Map();
+    const add = (map, node, step) => map.set(node, { first: map.get(node)?.first ?? step,
+      last: step });
+    steps.forEach(({ node, phase }, step) => {
+      add(all, node, step);
+      if (phase === "forward") add(recorded, node, step);
+    });
+    const live = (value, span) => {
+      const { first, last } = this.lives[values[value].storage];
+      return !span || (first <= span.first && span.last <= last);
+    };
+    this.each("nodes", ({ id, inputs, output }) => this.require([...inputs, output].every((value) =>
+      live(value, recorded.get(id))), "the storage of an input or of the output is not live in " +
+      "the step that records the node"));
+    this.each("saved", ({ node, value, packing }) => this.require(packing !== undefined ||
+      live(value, all.get(node)), "the storage of the value is not live in all steps of the node"));
   }
 }
 

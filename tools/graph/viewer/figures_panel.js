@@ -64,8 +64,8 @@ function savedNotes(app) {
 const formulaNote = ({ formula, isFixed }) => formula && [h("span", { class: "formula" },
   `= ${formula}`), isFixed && " at these sizes"];
 
-// Bytes written in the letters for sizes.
-const inLetters = (rows, letters) => formulaNote(sumInLetters(rows, letters));
+/** The bytes of rows {value, bytes} in the letters for sizes; "" where they have none. */
+export const inLetters = (rows, letters) => formulaNote(sumInLetters(rows, letters));
 
 // Storages, each with a value that fills it, where the graph has one.
 function fillings(graph, ids) {

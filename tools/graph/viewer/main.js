@@ -96,11 +96,10 @@ class App {
     this.message = h("p", { id: "message", class: "problem", role: "alert" });
     const jump = (id, text) => h("button", { type: "button", class: "link", on: { click: () =>
       document.getElementById(id).scrollIntoView({ block: "start" }) } }, text);
-    return h("header", {}, h("h1", {}, title || "Tape"),
+    return h("header", {}, h("h1", { title }, title || "Tape"),
       h("nav", { "aria-label": "Panels" }, jump("timeline", "live memory"),
         jump("advice", "who, why, what to do"), jump("change", "what if"),
         jump("modules", "modules"), jump("saved", "saved tensors"), jump("tape", "tape"), jump("attention", "attention")),
-      h("span", { class: "space" }),
       h("label", { class: "sizes" }, "letters for sizes ", this.letterBox),
       this.letterMessage, this.strip, this.message);
   }

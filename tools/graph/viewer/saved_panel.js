@@ -1,4 +1,5 @@
 // Every tensor that the backward pass keeps: by whom, and why.
+import { inLetters } from "./figures_panel.js";
 import { changeBox } from "./modules_panel.js";
 import { copyText, h, link, panel } from "./dom.js";
 import { bytesText, describe, formatCount, formatUnits, plural, words } from "./format.js";
@@ -86,11 +87,12 @@ function csv(app, rows) {
 }
 
 // The header counts activations alone: the sum says what else is in it.
-function sumText(rows) {
+function sumText(rows, letters) {
   const sum = (all) => all.reduce((bytes, row) => bytes + row.bytes, 0);
-  const anyway = sum(rows.filter((row) => row.anyway));
-  return bytesText(sum(rows)) + (anyway > 0 ? `, of which ${formatCount(sum(rows) - anyway)} of ` +
-    `activations and ${formatCount(anyway)} of parameters and inputs that exist anyway` : "");
+  const anyway = sum(rows.filter((row) => row.anyway)), formula = inLetters(rows, letters);
+  return [bytesText(sum(rows)), formula && [" ", formula], anyway > 0 &&
+    `, of which ${formatCount(sum(rows) - anyway)} of activations and ${formatCount(anyway)} of ` +
+    "parameters and inputs that exist anyway"];
 }
 
 const wide = 1100;  // pixels from which on the formulas have a column
@@ -184,8 +186,8 @@ class SavedPanel {
     this.search.setAttribute("aria-invalid", this.problem.textContent !== "");
     for (const { name, box } of this.boxes) box.checked = only.includes(name);
     const rows = chosenRows(app);
-    this.sum.textContent = `${plural(rows.length, "tensor")} of ` +
-      `${formatCount(app.model.kept.length)}: ${sumText(rows)}`;
+    this.sum.replaceChildren(h("span", {}, `${plural(rows.length, "tensor")} of ` +
+      `${formatCount(app.model.kept.length)}: `, sumText(rows, app.letters)));
     this.table.show(rows.map((row) => ({ ...row, mark: row.anyway ? "anyway" : "" })),
       { columns: this.columns(this.element.clientWidth >= wide), order: sort, selected: select });
     if (select !== this.revealed && rows.some((row) => row.key === select)) {

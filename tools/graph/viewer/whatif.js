@@ -3,26 +3,26 @@ import { withDonatable } from "./donatable.js";
 import { allFlops, savedBytes } from "./graph.js";
 import { replay } from "./replay.js";
 import { checkpointed, checkpointNotes } from "./whatif_checkpoint.js";
-import { fused } from "./whatif_fuse.js";
+import { fused, fuseNotes } from "./whatif_fuse.js";
 import { recomputeNotes, recomputed } from "./whatif_recompute.js";
 
-// Each answers a question of several patterns: of some kinds one by one.
+// Each answers a question of several patterns.
 const kinds = {
   checkpoint: { answer: checkpointed, notes: checkpointNotes },
-  fuse: { answer: (graph, [pattern]) => fused(graph, pattern), notes: () => [], isOfOne: true },
+  fuse: { answer: fused, notes: fuseNotes },
   recompute: { answer: recomputed, notes: recomputeNotes },
 };
 
 /** A change is {kind, pattern}: "checkpoint", "fuse" or "recompute", as `tapehead graph whatif`. */
 export const isChange = ({ kind }) => Object.hasOwn(kinds, kind);
 
-// The questions {kind, patterns}, in the order in which they are asked. A checkpoint hides what is
-// in it from the other questions and from other checkpoints, so all of them are one question, which
-// is asked last. All slots that are made again are one as well: they are named as in one graph.
+// The questions {kind, patterns}, in the order in which they are asked: all changes of one kind are
+// one question, as on the command line. A checkpoint hides what is in it from the other questions,
+// so checkpoints come last.
 function inOrder(changes) {
   const questions = [];
   for (const { kind, pattern } of changes) {
-    const known = questions.find((one) => one.kind === kind && !kinds[kind].isOfOne);
+    const known = questions.find((one) => one.kind === kind);
     if (known) known.patterns.push(pattern);
     else questions.push({ kind, patterns: [pattern] });
   }

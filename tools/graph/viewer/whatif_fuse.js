@@ -2,8 +2,9 @@
 // every edit.
 import { findChains, isTriangle, nodesOf } from "./attention_chain.js";
 import { dropNodes } from "./compaction.js";
+import { formatCount, shapeText } from "./format.js";
 import { Keepers, elementBytes, elements } from "./graph.js";
-import { findRegions } from "./regions.js";
+import { findRegions, rootName } from "./regions.js";
 import { Script, part } from "./script.js";
 import { copyOfLists, withHeld } from "./whatif_donation.js";
 
@@ -223,15 +224,47 @@ function showMerged(was, chains, result) {
     merged.has(value.storage) ? { ...value, storage: merged.get(value.storage) } : value);
 }
 
-/** The chains in the modules that the pattern matches; none when no module does. */
-export function chainsIn(graph, pattern, keepers = new Keepers(graph)) {
-  return findChains(graph, keepers, findRegions(graph, pattern));
+/**
+ * The chains in the modules that the patterns match, each once and in order. Throws an Error when
+ * one of them matches no module, or none with a chain.
+ */
+export function chainsIn(graph, patterns, keepers = new Keepers(graph)) {
+  const chains = new Map();  // by softmax
+  for (const pattern of patterns) {
+    const found = findChains(graph, keepers, findRegions(graph, pattern));
+    if (found.length === 0) throw new Error(`no composed attention in "${pattern}"`);
+    for (const chain of found) chains.set(chain.softmax, chain);
+  }
+  return [...chains.values()].sort((a, b) => a.softmax - b.softmax);
+}
+
+// What whatif.h says of a mask that the kernel keeps, though it may need less of it. The twin of
+// bound_of_mask() in whatif_matches.cpp.
+function maskNote(graph, chain, told) {
+  const slot = graph.saved.find((one) => {
+    const { shape, storage } = graph.values[one.value];
+    return one.node === chain.mask && one.slot === "mask" && one.packing < 0 &&
+      shape.at(-1) > 1 && shape.at(-1) === shape.at(-2) && !isTriangle(graph, one) &&
+      !told.has(storage);
+  });
+  if (!slot) return "";
+  const { shape, storage } = graph.values[slot.value];
+  told.add(storage);
+  return `${graph.nodes[chain.softmax].module || rootName}: the mask ${shapeText(shape)} is taken ` +
+    "to be kept; if it combines a causal triangle with another mask, only that one is, and saved " +
+    `bytes and the peak are too high by at most ${formatCount(graph.storages[storage].bytes)} ` +
+    "bytes.";
+}
+
+/** What there is to say of what is not exact: a list of sentences. */
+export function fuseNotes(graph, patterns) {
+  const told = new Set();  // storages of masks
+  return chainsIn(graph, patterns).map((chain) => maskNote(graph, chain, told)).filter(Boolean);
 }
 
 /** Every composed attention in these modules as the fused kernel. Throws an Error without one. */
-export function fused(asIs, pattern) {
-  const chains = chainsIn(asIs, pattern);
-  if (chains.length === 0) throw new Error(`no composed attention in "${pattern}"`);
+export function fused(asIs, patterns) {
+  const chains = chainsIn(asIs, patterns);
   const graph = withHeld(asIs, findHolds(asIs, chains));
   const result = copyOfLists(graph);
   const script = new Script(result);
