@@ -1,6 +1,6 @@
-// Errors. Every failure of the library is one of these kinds. Tensors are as they were, and the tape
-// and the process stay usable; an error in the middle of a gradient call consumes its record
-// (tape.h), and random numbers that were drawn stay drawn.
+// Errors. Every failure of the library is one of these kinds. Tensors are as they were, and tape
+// and process stay usable; an error in the middle of a gradient call consumes its record (tape.h),
+// and random numbers that were drawn stay drawn.
 //
 // The text always reads "operation: what was got: the rule that was broken", and ends with the
 // module path when the call was made inside a module ("in blocks.0.attn").
