@@ -3,8 +3,8 @@
 #include <tapehead/nn/layers.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/index.h>
+#include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/linear.h>
-#include <tapehead/ops/norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 #include <tapehead/ops/write.h>

@@ -7,7 +7,7 @@
 #include <tapehead/ops/kernels/reduce.h>
 #include <tapehead/ops/loss.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/reduction.h>
+#include <tapehead/ops/reduce_node.h>
 #include <tapehead/ops/softmax.h>
 #include <tapehead/ops/views.h>
 

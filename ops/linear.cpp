@@ -3,7 +3,7 @@
 #include <tapehead/core/record.h>
 #include <tapehead/ops/kernels/pointwise.h>
 #include <tapehead/ops/linear.h>
-#include <tapehead/ops/product.h>
+#include <tapehead/ops/matrix_product.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 

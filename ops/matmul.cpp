@@ -3,7 +3,7 @@
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/matmul.h>
-#include <tapehead/ops/product.h>
+#include <tapehead/ops/matrix_product.h>
 #include <tapehead/ops/views.h>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <tapehead/ops/kernels/reduce.h>
 #include <tapehead/ops/kernels/scan.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/reduction.h>
+#include <tapehead/ops/reduce_node.h>
 #include <tapehead/ops/views.h>
 
 namespace tapehead {

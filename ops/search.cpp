@@ -2,7 +2,7 @@
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/kernels/search.h>
-#include <tapehead/ops/reduction.h>
+#include <tapehead/ops/reduce_node.h>
 #include <tapehead/ops/search.h>
 #include <tapehead/ops/views.h>
 

@@ -5,7 +5,7 @@
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/kernels/reduce.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/reduction.h>
+#include <tapehead/ops/reduce_node.h>
 
 #include <cmath>
 #include <limits>

@@ -1,8 +1,8 @@
 // Softmax, normalisation and losses.
 #include "support/operation_case.h"
 
+#include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/loss.h>
-#include <tapehead/ops/norm.h>
 #include <tapehead/ops/softmax.h>
 
 namespace tapehead::tests {

@@ -16,10 +16,10 @@
 #include <tapehead/ops/fused_attention.h>
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
+#include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/loss.h>
 #include <tapehead/ops/matmul.h>
-#include <tapehead/ops/norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/scan.h>

@@ -1,7 +1,5 @@
-// Faults in attention that users of other frameworks met. The ids are those of our list of
-// pitfalls. attention_test.cpp and attention_options_test.cpp hold the first test of each; here
-// stand the other entry points and what those tests leave out. CACHE-1 is in
-// key_value_cache_test.cpp, the reading of PyTorch's masks in sdpa_test.cpp.
+// Faults in attention that users of other frameworks met. A fault has an id, which opens the names
+// of its tests, here and in the files of the modules.
 #include "support/checks.h"
 
 #include <tapehead/core/tape.h>

@@ -1,10 +1,6 @@
-// Faults in files that users of other frameworks met. The ids are those of our list of pitfalls.
-// safetensors_test.cpp holds ST-1, ST-2, ST-3 and the first test of ST-5; graph_test.cpp the first
-// tests of JSON-1 to JSON-4, on graphs written by hand. Here stand the graphs of real tapes and
-// what those tests leave out.
-//
-// ST-4 stands in storage_dtypes_test.cpp. NPY-1, NPY-2, NPY-3 are void: npy files are neither read
-// nor written.
+// Faults in files that users of other frameworks met: on the graphs of real tapes here, on graphs
+// written by hand in graph_test.cpp. A fault has an id, which opens the names of its tests. NPY-1,
+// NPY-2 and NPY-3 are void: npy files are neither read nor written.
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/process.h"

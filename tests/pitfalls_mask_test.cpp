@@ -1,7 +1,5 @@
-// Faults that users of other frameworks met: masks, infinities and NaN. The ids are those of our
-// list of pitfalls. Items that another file asserts in full are not here again: MASK-1 and MASK-2
-// of the composed attention (attention_test), MASK-5 (softmax_test), CE-1, CE-2, CE-3, CE-4 and
-// CE-6 (loss_test), HESS-2 (index_test).
+// Faults that users of other frameworks met: masks, infinities and NaN. A fault has an id, which
+// opens the names of its tests, here and in the files of the operations.
 #include "support/checks.h"
 
 #include <tapehead/core/tape.h>

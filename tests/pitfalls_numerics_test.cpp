@@ -1,11 +1,6 @@
 // Faults that users of other frameworks met: random numbers and dropout, threads, determinism,
-// memory, stale tensors. The ids are those of our list of pitfalls. What stands elsewhere is not
-// repeated: ACC-1, ACC-3 (reduce_test.cpp), ACC-2 (norm_test.cpp), SIZE-1 (create_test.cpp), the
-// first tests of SIZE-2, SIZE-3 (create_test.cpp, matmul_test.cpp), of THR-2 and DROP-1, -2, -3
-// (random_operations_test.cpp), THR-3 (threads_test.cpp), DEEP-1, DEEP-2, MEM-2, MEM-3, REUSE-1,
-// -3, -4, -5 and HESS-3 (pitfalls_tape_test.cpp).
-//
-// DROP-1 inside a recomputed block stands in checkpoint_test.cpp.
+// memory, stale tensors. A fault has an id, which opens the names of its tests, here and in the
+// files of the operations; DROP-1 inside a recomputed block stands in checkpoint_test.cpp.
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/process.h"

@@ -1,10 +1,6 @@
-// Faults that users of other frameworks met: ties, zeros, bounds, powers, positions. The ids are
-// those of our list of pitfalls. Items that another file asserts in full are not here again: EDGE-5
-// and the variance of EDGE-6 (reduce_test; its layer norm in norm_test), GATH-1, GATH-4 and the
-// scatter_add of GATH-3 (index_test), HESS-3 (pitfalls_tape_test), FAN-2 (operations_tape_test, for
-// every operation).
-//
-// Without an operation yet: EDGE-7 (cumprod), GATH-3's scatter that assigns.
+// Faults that users of other frameworks met: ties, zeros, bounds, powers, positions. A fault has an
+// id, which opens the names of its tests, here and in the files of the operations. Without an
+// operation yet: EDGE-7 (cumprod), GATH-3's scatter that assigns.
 #include "support/checks.h"
 
 #include <tapehead/core/tape.h>

@@ -1,6 +1,5 @@
-// Faults in optimizers and training loops that users of other frameworks met. The ids are those of
-// our list of pitfalls. optimizer_test.cpp holds OPT-1, OPT-2, OPT-5 and the first tests of OPT-3,
-// -4, -6 and -7, loss_test.cpp those of OPT-6 on token losses; here stands what those leave out.
+// Faults in optimizers and training loops that users of other frameworks met. A fault has an id,
+// which opens the names of its tests, here, in optimizer_test.cpp and in loss_test.cpp.
 #include "support/checks.h"
 #include "support/folder.h"
 

@@ -1,8 +1,6 @@
 // Faults that users of other frameworks met: broadcasting, expanded tensors, views, writes, zero
-// sizes. The ids are those of our list of pitfalls. Items that another file asserts in full are not
-// here again: BCAST-2 and ZERO-3 (reduce_test), BCAST-4, INPL-3, VIEW-1, ZERO-1 and EINS-1 to
-// EINS-4 (matmul_test; VIEW-1 for every operation in operations_layout_test), INPL-4 (index_test),
-// VIEW-2 and VIEW-3 (views_test), the fill and copy of INPL-1 and INPL-2 (write_test).
+// sizes. A fault has an id, which opens the names of its tests, here and in the files of the
+// operations.
 #include "support/checks.h"
 
 #include <tapehead/core/tape.h>

@@ -1,6 +1,6 @@
 // Faults that users of other frameworks met: fan-out, reuse of the graph, deep graphs, memory over
-// time. The ids are those of our list of pitfalls. Gradients are returned values here, so items
-// about gradients that pile up assert the values of each call.
+// time. A fault has an id, which opens the names of its tests. Gradients are returned values here,
+// so those about gradients that pile up assert the values of each call.
 #include "support/checks.h"
 #include "support/process.h"
 #include "support/toy_operations.h"

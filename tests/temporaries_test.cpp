@@ -6,8 +6,8 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
+#include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/matmul.h>
-#include <tapehead/ops/norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/softmax.h>

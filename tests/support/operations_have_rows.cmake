@@ -12,7 +12,7 @@ set(no_row
   jacobian jvp vjp hvp)
 
 # What several sources share, and no user calls.
-set(internal pointwise_node.h product.h reduction.h)
+set(internal matrix_product.h pointwise_node.h reduce_node.h)
 
 file(GLOB headers ${SOURCE_DIR}/ops/*.h)
 list(TRANSFORM internal PREPEND ${SOURCE_DIR}/ops/)

@@ -2,7 +2,7 @@
 #include <tapehead/ops/activations.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/norm.h>
+#include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/softmax.h>
 

@@ -6,7 +6,7 @@
 #include "groups.h"
 
 #include <tapehead/ops/binary.h>
-#include <tapehead/ops/norm.h>
+#include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 

@@ -1,6 +1,6 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/index.h>
-#include <tapehead/ops/reduction.h>
+#include <tapehead/ops/reduce_node.h>
 #include <tapehead/ops/views.h>
 
 namespace tapehead::detail {

@@ -1,5 +1,5 @@
 #include <tapehead/ops/kernels/fold.h>
-#include <tapehead/ops/kernels/norm.h>
+#include <tapehead/ops/kernels/layer_norm.h>
 #include <tapehead/ops/kernels/prefetch.h>
 
 #include <cmath>

@@ -2,12 +2,12 @@
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/kernels/norm.h>
+#include <tapehead/ops/kernels/layer_norm.h>
 #include <tapehead/ops/kernels/reduce.h>
-#include <tapehead/ops/norm.h>
+#include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/reduction.h>
+#include <tapehead/ops/reduce_node.h>
 
 #include <cmath>
 

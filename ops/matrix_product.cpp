@@ -3,7 +3,7 @@
 #include <tapehead/core/tape.h>
 #include <tapehead/ops/kernels/gemm.h>
 #include <tapehead/ops/matmul.h>
-#include <tapehead/ops/product.h>
+#include <tapehead/ops/matrix_product.h>
 #include <tapehead/ops/reduce.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What the reductions share. Internal to their sources.
+// What operations share that take dims away: reductions, class losses, search. Internal to their
+// sources.
 #pragma once
 
 #include <tapehead/core/node.h>

@@ -9,7 +9,7 @@
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/norm.h>
+#include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 
