@@ -35,11 +35,11 @@ inline std::string content(const std::string& path) { return nn::read_file("test
 /// What the program's stdout is.
 enum class Stdout { file, full_disk, closed, unread_pipe, unread_pipe_without_signal };
 
-/// A process of the program that was started; its output goes to files.
+/// A process of the program that was started; its output goes to files, which are empty at first.
 class Process {
  public:
   Process(const WorkFolder& folder, const Arguments& arguments, Stdout stdout_is = Stdout::file)
-      : out_(folder / "stdout.txt"), err_(folder / "stderr.txt"), id_(fork()) {
+      : out_(folder.write("stdout.txt", "")), err_(folder.write("stderr.txt", "")), id_(fork()) {
     if (id_ == 0) exec(arguments, stdout_is);
   }
   ~Process() {
