@@ -277,10 +277,11 @@ TEST_CASE(
   run(100);
   const MemoryStats before = memory_stats();
   const std::int64_t resident = tests::resident_bytes();
-  run(400);
+  run(3200);
   CHECK(memory_stats().live == before.live);  // the sum of losses is one number, not a graph
   CHECK(memory_stats().reserved == before.reserved);
-  if (!tests::sanitized) CHECK(tests::resident_bytes() <= resident + (1 << 20));
+  // 4 MiB: by itself it moves by 0.13 MiB; the nodes of a step would add 100 KB in each of them.
+  if (!tests::sanitized) CHECK(tests::resident_bytes() <= resident + (4 << 20));
   CHECK(std::isfinite(total.item()));
 }
 

@@ -210,10 +210,11 @@ TEST_CASE("MEM-1 memory is flat in a training loop, with and without a backward 
     steps(100, backward);
     const std::int64_t live = memory_stats().live, kept = memory_stats().reserved,
                        rss = tests::resident_bytes();
-    steps(1900, backward);
+    steps(19'900, backward);
     CHECK(memory_stats().live == live);
     CHECK(memory_stats().reserved == kept);
-    if (!tests::sanitized) CHECK(tests::resident_bytes() <= rss + (1 << 20));
+    // 4 MiB: by itself it stays; the nodes of a step would add 1 KB and more in each of them.
+    if (!tests::sanitized) CHECK(tests::resident_bytes() <= rss + (4 << 20));
   }
 }
 

@@ -54,9 +54,10 @@ void kill_one(const Folder& folder, int ranks, int victim, double seconds) {
                wait_for("run/graph.json") + "; sleep " + std::to_string(seconds) + "; " + kill) !=
         0);
   const double killed = std::stod(content(folder, "killed.txt"));
-  CHECK(now() - killed < 10);
-  // A run saves every ten seconds; the rest is for a busy machine.
-  CHECK(killed - modified(folder.file("run/checkpoint.safetensors")) < 15);
+  CHECK(now() - killed < 60);  // two seconds as a rule, and never where a rank hangs
+  // A run saves every ten seconds; ten more are for a busy machine. Where waits are longer than
+  // both, a run that does not save exceeds them.
+  CHECK(killed - modified(folder.file("run/checkpoint.safetensors")) < 20);
   const std::string err = content(folder, "err.txt");
   INFO(err);
   check_words(err, victim);
