@@ -91,7 +91,8 @@ TEST_CASE("GATH-4 a position out of range is an IndexError with both numbers, be
   const Tensor x = zeros({5, 5}, DType::f64);
   for (const std::int64_t bad : {std::int64_t{5}, std::int64_t{-1}, std::int64_t{1} << 40}) {
     const Tensor index = positions({0, bad}), rows = positions({{0, bad}});
-    const std::initializer_list<std::string> text = {std::to_string(bad), "[0, 5)"};
+    const std::string number = std::to_string(bad);
+    const std::initializer_list<std::string_view> text = {number, "[0, 5)"};
     check_throws(ErrorKind::index, text, [&] { embedding(x, index); });
     check_throws(ErrorKind::index, text, [&] { index_select(x, 1, index); });
     check_throws(ErrorKind::index, text, [&] { gather(x, 1, rows); });

@@ -114,7 +114,7 @@ TEST_CASE("DROP-2: every function and module that drops refuses p outside [0, 1]
   const Tensor x = ones({2, 2});
   for (const double p : {-0.1, 1.5, not_a_number}) {
     CAPTURE(p);
-    const auto refuses = [](const std::function<void()>& call) {
+    const auto refuses = [](FunctionRef<void()> call) {
       check_throws(ErrorKind::value, {"[0, 1]"}, call);
     };
     refuses([&] { dropout(x, p); });
@@ -290,7 +290,7 @@ TEST_CASE(
     "leaks") {
   const std::int64_t live = memory_stats().live;
   const Tensor one = ones({1});
-  const auto refuses = [](const char* shape, const std::function<void()>& call) {
+  const auto refuses = [](const char* shape, FunctionRef<void()> call) {
     check_throws(ErrorKind::out_of_memory, {shape, "4503599627370496 bytes"}, call);
   };
   refuses("(1125899906842624)", [] { zeros({std::int64_t{1} << 50}); });
