@@ -3,6 +3,7 @@
 // stand the other entry points and what those tests leave out. CACHE-1 is in
 // key_value_cache_test.cpp, the reading of PyTorch's masks in sdpa_test.cpp.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/gpt.h>
@@ -11,7 +12,6 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/fused_attention.h>
 #include <tapehead/ops/index.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
 #include <cmath>
@@ -19,16 +19,12 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::f64;
+using tests::noise;
 
 namespace {
 
 using Values = std::vector<double>;
-
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
-Tensor noise(const Shape& shape, DType dtype, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, dtype, generator);
-}
 
 // Without biases, and with these weights.
 MultiHeadAttention attention_of(std::int64_t heads, const NestedList& in, const NestedList& out) {
@@ -100,7 +96,7 @@ TEST_CASE("ATTN-4: a layer in evaluation mode equals one without dropout and dra
   };
   TransformerEncoderLayer layer = layer_with(0.5);
   const TransformerEncoderLayer without = layer_with(0);
-  const Tensor x = noise({2, 3, 4}, DType::f64, 1);
+  const Tensor x = noise({2, 3, 4}, 1);
   const Tape::Pause pause;
   layer.eval();
   const RandomState before = default_generator().state();
@@ -144,10 +140,10 @@ TEST_CASE(
     for (const bool fused : {false, true}) {
       CAPTURE(to_string(dtype));
       CAPTURE(fused);
-      const Tensor q = parameter(noise({3, 1, 67}, dtype, 1)),
-                   k = parameter(noise({3, 1, 67}, dtype, 2));
-      const Tensor v = parameter(noise({3, 1, 67}, dtype, 3)),
-                   upstream = noise({3, 1, 67}, dtype, 4);
+      const Tensor q = parameter(noise({3, 1, 67}, 1, dtype)),
+                   k = parameter(noise({3, 1, 67}, 2, dtype));
+      const Tensor v = parameter(noise({3, 1, 67}, 3, dtype)),
+                   upstream = noise({3, 1, 67}, 4, dtype);
       Tape tape;
       const Tensor y = fused ? fused_attention(q, k, v) : attention(q, k, v);
       CHECK(equal(y, v));

@@ -3,6 +3,8 @@
 // of the composed attention (attention_test), MASK-5 (softmax_test), CE-1, CE-2, CE-3, CE-4 and
 // CE-6 (loss_test), HESS-2 (index_test).
 #include "support/checks.h"
+#include "support/tensors.h"
+#include "support/values.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/attention.h>
@@ -20,14 +22,13 @@
 
 using namespace tapehead;
 using nn::Mask;
+using tests::boolean;
+using tests::f64;
+using tests::infinity;
 
 namespace {
 
 using Values = std::vector<double>;
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
-Tensor boolean(const NestedList& values) { return tensor(values, DType::boolean); }
 
 // Equal up to a few roundings of a sum of products in double.
 bool is(const Tensor& got, const NestedList& expected) {

@@ -9,6 +9,7 @@
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/process.h"
+#include "support/values.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/parallel.h>
@@ -40,11 +41,11 @@
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::infinity;
 
 namespace {
 
 using Values = std::vector<double>;
-constexpr double infinity = std::numeric_limits<double>::infinity();
 const double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 // A language model small enough for many steps, and its data.

@@ -4,6 +4,7 @@
 // EINS-4 (matmul_test; VIEW-1 for every operation in operations_layout_test), INPL-4 (index_test),
 // VIEW-2 and VIEW-3 (views_test), the fill and copy of INPL-1 and INPL-2 (write_test).
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/layers.h>
@@ -14,7 +15,6 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/diagonal.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/scan.h>
 #include <tapehead/ops/search.h>
@@ -25,12 +25,12 @@
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::f64;
 
 namespace {
 
 using Values = std::vector<double>;
 
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
 Tensor zeros64(const Shape& shape) { return zeros(shape, DType::f64); }
 Tensor ones64(const Shape& shape) { return ones(shape, DType::f64); }
 
