@@ -6,6 +6,7 @@
 // -3, -4, -5 and HESS-3 (pitfalls_tape_test.cpp).
 //
 // DROP-1 inside a recomputed block stands in checkpoint_test.cpp.
+#include "../tools/program/bench/measure.h"
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/process.h"
@@ -277,12 +278,12 @@ TEST_CASE(
   };
   run(100);
   const MemoryStats before = memory_stats();
-  const std::int64_t resident = tests::resident_bytes();
+  const std::int64_t resident = program::bench::resident_bytes();
   run(3200);
   CHECK(memory_stats().live == before.live);  // the sum of losses is one number, not a graph
   CHECK(memory_stats().reserved == before.reserved);
   // 4 MiB: by itself it moves by 0.13 MiB; the nodes of a step would add 100 KB in each of them.
-  if (!tests::sanitized) CHECK(tests::resident_bytes() <= resident + (4 << 20));
+  if (!tests::sanitized) CHECK(program::bench::resident_bytes() <= resident + (4 << 20));
   CHECK(std::isfinite(total.item()));
 }
 
@@ -304,7 +305,7 @@ TEST_CASE(
 TEST_CASE(
     "SIZE-3: a dry run of a product that would not fit takes no memory, and counts what is "
     "wanted") {
-  const std::int64_t resident = tests::resident_bytes();
+  const std::int64_t resident = program::bench::resident_bytes();
   const DryRun dry;
   const Tensor constant = zeros({65536, 65536}), a = parameter(zeros({65536, 65536})),
                b = parameter(zeros({65536, 65536}));
@@ -320,7 +321,7 @@ TEST_CASE(
   CHECK(saved(a, b) == 34359738368);
   CHECK(saved(constant, b) == 17179869184);  // da is not wanted, so b is not kept
   CHECK(saved(constant, constant) == 0);
-  CHECK(tests::resident_bytes() < resident + (100 << 20));
+  CHECK(program::bench::resident_bytes() < resident + (100 << 20));
 }
 
 // ---- stale tensors ------------------------------------------------------------------------------
