@@ -22,7 +22,6 @@
 #include <tapehead/ops/views.h>
 #include <tapehead/ops/write.h>
 
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>

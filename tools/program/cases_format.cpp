@@ -1,7 +1,6 @@
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/strict_json.h>
 
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>

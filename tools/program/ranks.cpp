@@ -100,9 +100,11 @@ extern "C" void end_soon(int) {
 
 extern "C" void end_now(int) {
   if (const std::optional<int> lost = group_to_end_with->lost_rank()) end_for_want_of(*lost);
-  end_with(
-      Line().add("tapehead: train: stopped in the middle of a step or a measurement; --resume goes "
-                 "on from the last save, if there is one\n"));
+  Line line;
+  line.add(
+      "tapehead: train: stopped in the middle of a step or a measurement; --resume goes on "
+      "from the last save, if there is one\n");
+  end_with(line);
 }
 
 // ---- outside of it ------------------------------------------------------------------------------
