@@ -1,8 +1,8 @@
 #include <iostream>
 
 #include "checkpoint.h"
-#include "commands.h"
 #include "option_rules.h"
+#include "sample_command.h"
 #include "sampling.h"
 
 namespace tapehead::program {

@@ -9,11 +9,11 @@
 
 #include "bigram.h"
 #include "checkpoint.h"
-#include "commands.h"
 #include "ranks.h"
 #include "repository.h"
 #include "run_folder.h"
 #include "sampling.h"
+#include "train_command.h"
 #include "training_run.h"
 
 namespace tapehead::program {
