@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -143,11 +142,6 @@ struct MpiGroup::Machine {
   std::vector<Entry*> watched;
   int share_of_cores = 1;
 };
-
-bool MpiGroup::is_launched() {
-  const auto is_set = [](const char* variable) { return std::getenv(variable) != nullptr; };
-  return is_set("OMPI_COMM_WORLD_SIZE") || is_set("PMI_SIZE") || is_set("PMIX_RANK");
-}
 
 MpiGroup::Place MpiGroup::initialise() {
   int provided, rank, size;

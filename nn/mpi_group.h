@@ -11,9 +11,6 @@ namespace tapehead::nn {
 /// The ranks of MPI's world.
 class MpiGroup final : public ProcessGroup {
  public:
-  /// Whether this process was started by mpirun, or by another launcher of MPI programs.
-  static bool is_launched();
-
   /// Initialises MPI. At most one in the life of a process, and every rank makes it.
   MpiGroup();
   /// Waits for the other ranks and leaves. While an exception passes, or when one of them has ended

@@ -2,6 +2,7 @@
 #include <tapehead/nn/process_group.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace tapehead::nn {
 namespace {
@@ -47,6 +48,13 @@ RankLostError::RankLostError(std::string_view operation, int rank)
 std::unique_ptr<Work> OneProcess::all_reduce(const Tensor&) { return std::make_unique<Done>(); }
 
 int OneProcess::share_of_cores() const { return num_threads(); }
+
+std::optional<int> launched_rank() {
+  // Of Open MPI, of MPICH and its kin, and of what starts processes by PMIx.
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
+    if (const char* rank = std::getenv(variable)) return std::atoi(rank);
+  return {};
+}
 
 std::vector<double> summed(ProcessGroup& group, std::vector<double> numbers) {
   const Tensor sums = from_vector(numbers, {static_cast<std::int64_t>(numbers.size())});

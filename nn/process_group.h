@@ -89,6 +89,11 @@ class OneProcess final : public ProcessGroup {
   int share_of_cores() const override;
 };
 
+/// The rank that mpirun, or another launcher of MPI programs, gave this process. Nothing when none
+/// started it. Read from the environment, so that it can be asked before MPI is initialised, and
+/// where there is no MPI.
+std::optional<int> launched_rank();
+
 /// The sum of each of these numbers over all ranks, now.
 std::vector<double> summed(ProcessGroup& group, std::vector<double> numbers);
 

@@ -4,7 +4,7 @@
 
 #include "../tools/program/checkpoint.h"
 #include "../tools/program/command_line.h"
-#include "../tools/program/commands.h"
+#include "../tools/program/maps_command.h"
 #include "../tools/program/trainer.h"
 
 #include <tapehead/core/tape.h>

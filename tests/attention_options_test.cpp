@@ -1,6 +1,8 @@
 // What attention() offers beside masks: additive biases, grouped heads, the fused path; and the
 // same through MultiHeadAttention.
 #include "support/checks.h"
+#include "support/tensors.h"
+#include "support/values.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/gradcheck.h>
@@ -11,7 +13,6 @@
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
 #include <algorithm>
@@ -21,24 +22,19 @@
 
 using namespace tapehead;
 using namespace tapehead::nn;
+using tests::boolean;
 using tests::check_throws;
+using tests::f64;
+using tests::infinity;
+using tests::noise;
 
 namespace {
 
 using Values = std::vector<double>;
 using Names = std::vector<std::string>;
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 // Two orders of summing a few products of f64.
 constexpr double few_roundings = 1e-13;
-
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
-Tensor boolean(const NestedList& values) { return tensor(values, DType::boolean); }
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::f64, generator);
-}
 
 Names operations(const Graph& graph) {
   Names names;

@@ -1,6 +1,7 @@
 // Masks, attention on heads, MultiHeadAttention. Biases, grouped heads and the choice of path are
 // in attention_options_test.cpp.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/gradcheck.h>
@@ -24,19 +25,15 @@
 
 using namespace tapehead;
 using namespace tapehead::nn;
+using tests::boolean;
 using tests::check_throws;
+using tests::f64;
+using tests::noise;
 
 namespace {
 
 using Values = std::vector<double>;
 using Names = std::vector<std::string>;
-
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
-Tensor boolean(const NestedList& values) { return tensor(values, DType::boolean); }
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::f64, generator);
-}
 
 MultiHeadAttention make_attention(MultiHeadAttentionOptions options) {
   Generator generator(11);

@@ -141,7 +141,7 @@ TEST_CASE("tapehead bench refuses what it cannot do with one line and exit code 
   for (const auto& [given, what] : std::vector<std::pair<std::string, std::string>>{
            {"--scenario 'mha*,nothing'", "--scenario nothing matches none"},
            {"--threads -1", "--threads -1"},
-           {"--budget 0", "--budget must be positive"}}) {
+           {"--budget 0", "--budget 0: it must be positive"}}) {
     const std::string& arguments = given;  // a structured binding is not for CAPTURE, in clang 14
     CAPTURE(arguments);
     CHECK(run_program("bench " + arguments + " 2> " + err + " > /dev/null") == 2);

@@ -1,5 +1,6 @@
 // TransformerDecoderLayer and the stacks: both orders of norm, names, gradients, decoding.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/gradcheck.h>
 #include <tapehead/nn/transformer.h>
@@ -7,7 +8,6 @@
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/pointwise.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
@@ -16,15 +16,11 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::noise;
 
 namespace {
 
 using Names = std::vector<std::string>;
-
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::f64, generator);
-}
 
 TransformerLayerOptions layer_options(bool norm_first) {
   return {.d_model = 4,

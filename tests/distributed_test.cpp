@@ -1,4 +1,4 @@
-// DataParallel, on ranks that are threads.
+// DataParallel, on ranks that are threads; and what a launcher says of ranks that are processes.
 #include "support/checks.h"
 #include "support/thread_group.h"
 
@@ -14,6 +14,9 @@
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
+
+#include <cstdlib>
+#include <optional>
 
 using namespace tapehead;
 using tests::contains;
@@ -251,4 +254,14 @@ TEST_CASE("a process that is alone has the gradients of its tape") {
   CHECK(parallel.traffic().calls == 0);
   tests::check_throws(ErrorKind::value, {"DataParallel", "bucket_bytes 0 must be positive"},
                       [&] { nn::DataParallel(net, alone, {.bucket_bytes = 0}); });
+}
+
+TEST_CASE("a process knows its rank from its launcher, before MPI does") {
+  CHECK_FALSE(nn::launched_rank());
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
+    CAPTURE(variable);
+    setenv(variable, "3", 1);
+    CHECK(nn::launched_rank() == std::optional<int>(3));
+    unsetenv(variable);
+  }
 }

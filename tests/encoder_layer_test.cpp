@@ -1,5 +1,6 @@
 // TransformerEncoderLayer: both orders of norm, names, gradients, modes.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/gradcheck.h>
 #include <tapehead/nn/encoder_layer.h>
@@ -7,20 +8,15 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/random.h>
 
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::noise;
 
 namespace {
 
 using Names = std::vector<std::string>;
-
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::f64, generator);
-}
 
 TransformerEncoderLayer make_layer(bool norm_first, double dropout = 0,
                                    AttentionPath path = AttentionPath::composed) {

@@ -1,5 +1,7 @@
 // What is not finite does not pass between a query and a key that it does not see: fused attention
 // over several tiles, for every kind of mask, in both directions.
+#include "support/values.h"
+
 #include <tapehead/core/tape.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
@@ -13,15 +15,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 namespace tapehead::tests {
 namespace {
 
 constexpr std::int64_t length = 150;  // three tiles
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 // Sums of up to 150 products, some in another order.
 constexpr double tolerance = 1e-12;
 
@@ -145,7 +144,7 @@ void check_poisoned_key(const Sight& sight, const FusedAttentionOptions& options
 
 void check(const Sight& sight, const FusedAttentionOptions& options) {
   CAPTURE(sight.name);
-  for (const double value : {nan, infinity})
+  for (const double value : {not_a_number, infinity})
     for (const std::int64_t row : {std::int64_t{3}, std::int64_t{100}, length - 1}) {
       CAPTURE(value);
       CAPTURE(row);
@@ -175,7 +174,7 @@ TEST_CASE("a NaN in a query that sees nothing stays out of gradients, recorded o
     const Operands x = random_operands();
     const Results clean = attend(x, options);
     for (Tensor Operands::*which : {&Operands::q, &Operands::dy}) {
-      const Results dirty = attend(poisoned(x, which, 100, nan), options, create_graph);
+      const Results dirty = attend(poisoned(x, which, 100, not_a_number), options, create_graph);
       for (Tensor Results::*part : {&Results::y, &Results::dq, &Results::dk, &Results::dv})
         check_others(dirty.*part, clean.*part, Rows(length));
       CHECK(equal(select(dirty.dq, 2, 100), zeros({1, 2, 4}, DType::f64)));
@@ -188,7 +187,7 @@ TEST_CASE("grouped heads: a NaN in a query of one head that sees nothing there s
   const Tensor k = parameter(randn({1, 2, 70, 4}, DType::f64, random));
   Tensor values = randn({1, 4, 70, 4}, DType::f64, random);
   const Tensor seed = randn({1, 4, 70, 4}, DType::f64, random);
-  fill_(narrow(narrow(values, 1, 1, 1), 2, 9, 1), nan);
+  fill_(narrow(narrow(values, 1, 1, 1), 2, 9, 1), not_a_number);
   const Tensor q = parameter(std::move(values));
   const Tensor hidden = zeros({4, 70, 1}, DType::boolean);
   fill_(narrow(narrow(hidden, 0, 1, 1), 1, 9, 1), 1);

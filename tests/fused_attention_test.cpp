@@ -1,6 +1,7 @@
 // Fused attention against the composition of matmul, masked_fill, softmax and matmul, over several
 // tiles. The table of operation cases has its rows for what every operation keeps to.
 #include "support/checks.h"
+#include "support/values.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/gradcheck.h>
@@ -28,8 +29,6 @@ namespace tapehead::tests {
 namespace {
 
 using List = std::vector<Tensor>;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Problem {
   Tensor q, k, v, hidden, bias;

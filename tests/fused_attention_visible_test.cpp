@@ -1,5 +1,7 @@
 // What is not finite and seen goes where the composition takes it, whatever other pairs are hidden:
 // a weight of 0 keeps nothing out (0 * NaN is NaN), only hiding does.
+#include "support/values.h"
+
 #include <tapehead/core/tape.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare.h>
@@ -16,15 +18,11 @@
 
 #include <doctest/doctest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
 namespace tapehead::tests {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 constexpr std::int64_t queries = 130, keys = 150;  // three tiles each
 // The weights of these keys underflow to 0.
@@ -122,7 +120,7 @@ void check_equals_composition(Operands x, const Mask& mask) {
 void check_random_poison(DType dtype, std::uint64_t seed) {
   Generator random(seed);
   for (const Mask& mask : masks(random))
-    for (const double value : {nan, infinity, -infinity}) {
+    for (const double value : {not_a_number, infinity, -infinity}) {
       CAPTURE(mask.name);
       CAPTURE(value);
       for (Tensor Operands::*which : {&Operands::q, &Operands::k, &Operands::v}) {
@@ -156,7 +154,7 @@ TEST_CASE("NaN in bias or in the gradient of the output: fused attention equals 
       for (Tensor Operands::*which : {&Operands::bias, &Operands::dy}) {
         CAPTURE(mask.name);
         const Operands x = random_operands(dtype, random);
-        poison(x.*which, draw(queries, random), nan, random);
+        poison(x.*which, draw(queries, random), not_a_number, random);
         check_equals_composition(x, mask);
       }
 }
@@ -164,7 +162,7 @@ TEST_CASE("NaN in bias or in the gradient of the output: fused attention equals 
 TEST_CASE("a visible NaN with a weight of 0 shows, though another query hides its key") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const Tensor q = column({1, 1}, dtype), k = column({0, -2000}, dtype),
-                 v = column({1, nan}, dtype);
+                 v = column({1, not_a_number}, dtype);
     const Tensor hidden = from_vector(std::vector<bool>{false, false, false, true}, {2, 2});
     Tape tape;
     const Tensor y = fused_attention(q, k, v, {.hidden = hidden});
@@ -172,16 +170,16 @@ TEST_CASE("a visible NaN with a weight of 0 shows, though another query hides it
     const auto equals = [](const Tensor& x, const std::vector<double>& values) {
       return allclose(x, from_vector(values, {2, 1}), 0, 0, true);
     };
-    CHECK(equals(y.detach(), {nan, 1}));
-    CHECK(equals(g[q], {nan, 0}));
-    CHECK(equals(g[k], {nan, nan}));
+    CHECK(equals(y.detach(), {not_a_number, 1}));
+    CHECK(equals(g[q], {not_a_number, 0}));
+    CHECK(equals(g[k], {not_a_number, not_a_number}));
     CHECK(equals(g[v], {2, 0}));
   }
 }
 
 TEST_CASE("a visible NaN with a weight of 0 shows in recorded gradients too") {
   const Tensor q = column({1, 1}, DType::f64), k = column({0, -2000}, DType::f64),
-               v = column({1, nan}, DType::f64);
+               v = column({1, not_a_number}, DType::f64);
   const Tensor hidden = from_vector(std::vector<bool>{false, false, false, true}, {2, 2});
   Tape tape;
   const Tensor y = fused_attention(q, k, v, {.hidden = hidden});
@@ -197,7 +195,7 @@ TEST_CASE("a dropped weight keeps no visible NaN out, whatever else is hidden") 
     for (const Mask& mask : {masks(random)[0], masks(random)[2], masks(random)[3]}) {
       CAPTURE(mask.name);
       Operands x = random_operands(dtype, random);
-      poison(x.v, 80, nan, random);
+      poison(x.v, 80, not_a_number, random);
       x.bias = zeros({queries, keys}, dtype);
       Generator first(6), second(6);
       FusedAttentionOptions options = mask.options;

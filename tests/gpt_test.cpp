@@ -1,5 +1,6 @@
 // Feed-forward part and Gpt: formulas, gradients, saved bytes, training, generating.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/ledger.h>
@@ -12,7 +13,6 @@
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/loss.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
@@ -24,15 +24,11 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::noise;
 
 namespace {
 
 using Tokens = std::vector<std::int64_t>;
-
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::f64, generator);
-}
 
 GptOptions small_options() {
   return {.vocab_size = 7, .context = 6, .layers = 2, .heads = 2, .dim = 8};

@@ -1,6 +1,7 @@
 // Graphs as files and as text (tools/graph).
 #include "support/checks.h"
 #include "support/folder.h"
+#include "support/values.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/graph/json.h>
@@ -16,10 +17,9 @@
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::infinity;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // A leaf and one operation that keeps its result.
 Graph small_graph() {

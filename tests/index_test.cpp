@@ -1,6 +1,7 @@
 // What the table of operation cases cannot say of indexing and masks: exact values at repeated and
 // bad positions, infinities, buffers, threads.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/parallel.h>
 #include <tapehead/core/tape.h>
@@ -17,39 +18,39 @@
 #include <cmath>
 
 using namespace tapehead;
-using tapehead::tests::check_throws;
+using tests::boolean;
+using tests::check_throws;
+using tests::f64;
 
 namespace {
 
-Tensor doubles(const NestedList& values) { return tensor(values, DType::f64); }
 Tensor positions(const NestedList& values) { return tensor(values, DType::i64); }
-Tensor mask(const NestedList& values) { return tensor(values, DType::boolean); }
 
 }  // namespace
 
 TEST_CASE(
     "MASK-3 masked_fill selects: infinities and NaN under the mask are gone, in gradients too") {
   Tape tape;
-  const Tensor x = parameter(doubles({1, INFINITY, NAN, 2}));
-  const Tensor y = masked_fill(x, mask({0, 1, 1, 0}), 0);
-  CHECK(equal(y, doubles({1, 0, 0, 2})));
-  const Gradients g = tape.gradient(y, {x}, doubles({1, NAN, INFINITY, 1}));
-  CHECK(equal(g[x], doubles({1, 0, 0, 1})));
+  const Tensor x = parameter(f64({1, INFINITY, NAN, 2}));
+  const Tensor y = masked_fill(x, boolean({0, 1, 1, 0}), 0);
+  CHECK(equal(y, f64({1, 0, 0, 2})));
+  const Gradients g = tape.gradient(y, {x}, f64({1, NAN, INFINITY, 1}));
+  CHECK(equal(g[x], f64({1, 0, 0, 1})));
 }
 
 TEST_CASE("HESS-2 second derivatives go through a mask") {
   Tape tape;
-  const Tensor x = parameter(doubles({2, 3}));
+  const Tensor x = parameter(f64({2, 3}));
   const Tensor square = mul(x, x);
-  const Tensor y = masked_fill(mul(square, x), mask({0, 1}), 0);
+  const Tensor y = masked_fill(mul(square, x), boolean({0, 1}), 0);
   const Gradients first = tape.gradient(y, {x}, ones({2}, DType::f64), {.create_graph = true});
-  CHECK(equal(first[x], doubles({12, 0})));
-  CHECK(equal(tape.gradient(sum(first[x]), {x})[x], doubles({12, 0})));
+  CHECK(equal(first[x], f64({12, 0})));
+  CHECK(equal(tape.gradient(sum(first[x]), {x})[x], f64({12, 0})));
 }
 
 TEST_CASE("a triangle keeps nothing of what it leaves out, on the widest diagonals too") {
-  const Tensor x = doubles({{1, INFINITY, NAN}, {2, 3, INFINITY}});
-  CHECK(equal(tril(x), doubles({{1, 0, 0}, {2, 3, 0}})));
+  const Tensor x = f64({{1, INFINITY, NAN}, {2, 3, INFINITY}});
+  CHECK(equal(tril(x), f64({{1, 0, 0}, {2, 3, 0}})));
   constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
   CHECK(equal(tril(ones({2, 3}), huge), ones({2, 3})));
   CHECK(equal(tril(ones({2, 3}), -huge - 1), zeros({2, 3})));
@@ -59,31 +60,30 @@ TEST_CASE("a triangle keeps nothing of what it leaves out, on the widest diagona
 
 TEST_CASE("GATH-1 gradients of repeated positions add up") {
   Tape tape;
-  const Tensor x = parameter(doubles({0.1})), rows = parameter(zeros({4}, DType::f64));
+  const Tensor x = parameter(f64({0.1})), rows = parameter(zeros({4}, DType::f64));
   const Tensor gathered = gather(x, 0, positions({0, 0}));
-  CHECK(tape.gradient(gathered, {x}, doubles({0.2, 0.3}))[x].item() == 0.5);
+  CHECK(tape.gradient(gathered, {x}, f64({0.2, 0.3}))[x].item() == 0.5);
   const Tensor selected = index_select(rows, 0, positions({2, 0, 2}));
-  CHECK(equal(tape.gradient(selected, {rows}, doubles({1, 10, 100}))[rows],
-              doubles({10, 0, 101, 0})));
+  CHECK(equal(tape.gradient(selected, {rows}, f64({1, 10, 100}))[rows], f64({10, 0, 101, 0})));
 }
 
 TEST_CASE("GATH-2 the padding row has values, and no gradient") {
   Tape tape;
-  const Tensor weight = parameter(doubles({{7, 7}, {1, 2}, {3, 4}, {5, 6}}));
+  const Tensor weight = parameter(f64({{7, 7}, {1, 2}, {3, 4}, {5, 6}}));
   const Tensor y = embedding(weight, positions({{0, 1, 1, 2}}), 0);
-  CHECK(equal(y, doubles({{{7, 7}, {1, 2}, {1, 2}, {3, 4}}})));
+  CHECK(equal(y, f64({{{7, 7}, {1, 2}, {1, 2}, {3, 4}}})));
   const Tensor twice = add(sum(y), sum(embedding(weight, positions({0, 3}), -4)));
-  CHECK(equal(tape.gradient(twice, {weight})[weight], doubles({{0, 0}, {2, 2}, {1, 1}, {1, 1}})));
+  CHECK(equal(tape.gradient(twice, {weight})[weight], f64({{0, 0}, {2, 2}, {1, 1}, {1, 1}})));
 }
 
 TEST_CASE("GATH-3 scatter_add at equal positions") {
   Tape tape;
-  const Tensor base = parameter(zeros({3}, DType::f64)), src = parameter(doubles({5, 7}));
+  const Tensor base = parameter(zeros({3}, DType::f64)), src = parameter(f64({5, 7}));
   const Tensor y = scatter_add(base, 0, positions({1, 1}), src);
-  CHECK(equal(y, doubles({0, 12, 0})));
-  const Gradients g = tape.gradient(y, {base, src}, doubles({1, 10, 100}));
-  CHECK(equal(g[src], doubles({10, 10})));
-  CHECK(equal(g[base], doubles({1, 10, 100})));
+  CHECK(equal(y, f64({0, 12, 0})));
+  const Gradients g = tape.gradient(y, {base, src}, f64({1, 10, 100}));
+  CHECK(equal(g[src], f64({10, 10})));
+  CHECK(equal(g[base], f64({1, 10, 100})));
   CHECK(equal(base, zeros({3}, DType::f64)));
 }
 
@@ -91,7 +91,8 @@ TEST_CASE("GATH-4 a position out of range is an IndexError with both numbers, be
   const Tensor x = zeros({5, 5}, DType::f64);
   for (const std::int64_t bad : {std::int64_t{5}, std::int64_t{-1}, std::int64_t{1} << 40}) {
     const Tensor index = positions({0, bad}), rows = positions({{0, bad}});
-    const std::initializer_list<std::string> text = {std::to_string(bad), "[0, 5)"};
+    const std::string number = std::to_string(bad);
+    const std::initializer_list<std::string_view> text = {number, "[0, 5)"};
     check_throws(ErrorKind::index, text, [&] { embedding(x, index); });
     check_throws(ErrorKind::index, text, [&] { index_select(x, 1, index); });
     check_throws(ErrorKind::index, text, [&] { gather(x, 1, rows); });
@@ -112,19 +113,19 @@ TEST_CASE("INPL-4 adding into an expanded tensor makes a tensor of its own") {
   const Tensor base = zeros({1, 2}, DType::f64);
   const Tensor y =
       index_add(expand(base, {3, 2}), 0, positions({0, 2, 2}), ones({3, 2}, DType::f64));
-  CHECK(equal(y, doubles({{1, 1}, {0, 0}, {2, 2}})));
+  CHECK(equal(y, f64({{1, 1}, {0, 0}, {2, 2}})));
   CHECK(equal(base, zeros({1, 2}, DType::f64)));
 }
 
 TEST_CASE("operations that can work in place take over a buffer that is moved in, and no other") {
   Tensor x = ones({4, 4});
   const auto storage = x.storage()->id();
-  x = masked_fill(std::move(x), mask({0, 1, 0, 1}), 2);
+  x = masked_fill(std::move(x), boolean({0, 1, 0, 1}), 2);
   x = tril(std::move(x));
   x = scatter_add(std::move(x), 0, positions({{0, 0, 1, 1}}), ones({1, 4}));
   x = index_add(std::move(x), 1, positions({3}), ones({4, 1}));
   CHECK(x.storage()->id() == storage);
-  const Tensor still_held = masked_fill(x, mask({0, 1, 0, 1}), 3);
+  const Tensor still_held = masked_fill(x, boolean({0, 1, 0, 1}), 3);
   CHECK(still_held.storage()->id() != storage);
   CHECK(equal(x, tensor({{2, 1, 0, 1}, {1, 2, 1, 2}, {1, 2, 1, 1}, {1, 2, 1, 3}})));
 }
@@ -150,5 +151,5 @@ TEST_CASE("tied uses of an embedding add into one gradient buffer") {
   const Tensor a = embedding(weight, positions({0, 1})), b = embedding(weight, positions({1, 2}));
   const Tensor whole = mul(weight, 3.0);
   const Tensor loss = add(add(sum(a), sum(b)), sum(whole));
-  CHECK(equal(tape.gradient(loss, {weight})[weight], doubles({{4, 4}, {5, 5}, {4, 4}})));
+  CHECK(equal(tape.gradient(loss, {weight})[weight], f64({{4, 4}, {5, 5}, {4, 4}})));
 }

@@ -1,5 +1,6 @@
 // The key/value cache: decoding step by step against one pass over the whole sequence.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/memory.h>
 #include <tapehead/core/tape.h>
@@ -8,21 +9,16 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::noise;
 
 namespace {
 
 using Values = std::vector<double>;
-
-Tensor noise(const Shape& shape, std::uint64_t seed, DType dtype = DType::f64) {
-  Generator generator(seed);
-  return randn(shape, dtype, generator);
-}
 
 MultiHeadAttention make_attention(AttentionPath path = AttentionPath::composed) {
   Generator generator(3);

@@ -1,6 +1,7 @@
 // Losses: what the table of operation cases does not say of them. Names open with the id of the
 // pitfall that a test is about.
 #include "support/checks.h"
+#include "support/values.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/parallel.h>
@@ -16,12 +17,10 @@
 #include <tapehead/ops/views.h>
 
 #include <cmath>
-#include <limits>
 
 namespace tapehead::tests {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 const double log2 = std::log(2.0), log3 = std::log(3.0);
 
 using Values = std::vector<double>;

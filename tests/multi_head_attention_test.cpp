@@ -1,6 +1,7 @@
 // MultiHeadAttention beyond PyTorch's: grouped heads of keys and values, a scale, rotary positions,
 // and both layouts of its projections. Its other tests are in attention_test.cpp.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/gradcheck.h>
 #include <tapehead/core/memory.h>
@@ -11,7 +12,6 @@
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/pointwise.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
 #include <cmath>
@@ -19,6 +19,7 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::noise;
 
 namespace {
 
@@ -26,11 +27,6 @@ using Names = std::vector<std::string>;
 
 // Two orders of summing a few products of f64.
 constexpr double few_roundings = 1e-13;
-
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::f64, generator);
-}
 
 MultiHeadAttention make_attention(MultiHeadAttentionOptions options) {
   Generator generator(11);

@@ -1,6 +1,7 @@
 // Faults in attention that users of other frameworks met. A fault has an id, which opens the names
 // of its tests, here and in the files of the modules.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/gpt.h>
@@ -9,7 +10,6 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/fused_attention.h>
 #include <tapehead/ops/index.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
 #include <cmath>
@@ -17,16 +17,12 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::f64;
+using tests::noise;
 
 namespace {
 
 using Values = std::vector<double>;
-
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
-Tensor noise(const Shape& shape, DType dtype, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, dtype, generator);
-}
 
 // Without biases, and with these weights.
 MultiHeadAttention attention_of(std::int64_t heads, const NestedList& in, const NestedList& out) {
@@ -98,7 +94,7 @@ TEST_CASE("ATTN-4: a layer in evaluation mode equals one without dropout and dra
   };
   TransformerEncoderLayer layer = layer_with(0.5);
   const TransformerEncoderLayer without = layer_with(0);
-  const Tensor x = noise({2, 3, 4}, DType::f64, 1);
+  const Tensor x = noise({2, 3, 4}, 1);
   const Tape::Pause pause;
   layer.eval();
   const RandomState before = default_generator().state();
@@ -142,10 +138,10 @@ TEST_CASE(
     for (const bool fused : {false, true}) {
       CAPTURE(to_string(dtype));
       CAPTURE(fused);
-      const Tensor q = parameter(noise({3, 1, 67}, dtype, 1)),
-                   k = parameter(noise({3, 1, 67}, dtype, 2));
-      const Tensor v = parameter(noise({3, 1, 67}, dtype, 3)),
-                   upstream = noise({3, 1, 67}, dtype, 4);
+      const Tensor q = parameter(noise({3, 1, 67}, 1, dtype)),
+                   k = parameter(noise({3, 1, 67}, 2, dtype));
+      const Tensor v = parameter(noise({3, 1, 67}, 3, dtype)),
+                   upstream = noise({3, 1, 67}, 4, dtype);
       Tape tape;
       const Tensor y = fused ? fused_attention(q, k, v) : attention(q, k, v);
       CHECK(equal(y, v));

@@ -1,6 +1,8 @@
 // Faults that users of other frameworks met: masks, infinities and NaN. A fault has an id, which
 // opens the names of its tests, here and in the files of the operations.
 #include "support/checks.h"
+#include "support/tensors.h"
+#include "support/values.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/attention.h>
@@ -18,14 +20,13 @@
 
 using namespace tapehead;
 using nn::Mask;
+using tests::boolean;
+using tests::f64;
+using tests::infinity;
 
 namespace {
 
 using Values = std::vector<double>;
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
-Tensor boolean(const NestedList& values) { return tensor(values, DType::boolean); }
 
 // Equal up to a few roundings of a sum of products in double.
 bool is(const Tensor& got, const NestedList& expected) {

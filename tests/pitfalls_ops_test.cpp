@@ -2,6 +2,8 @@
 // id, which opens the names of its tests, here and in the files of the operations. Without an
 // operation yet: EDGE-7 (cumprod), GATH-3's scatter that assigns.
 #include "support/checks.h"
+#include "support/tensors.h"
+#include "support/values.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/ops/binary.h>
@@ -16,17 +18,15 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 
 using namespace tapehead;
+using tests::f64;
+using tests::infinity;
 
 namespace {
 
 using Values = std::vector<double>;
 using Function = std::function<Tensor(const Tensor&)>;
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
 
 // The gradient of sum(f(x)): from the fused kernels and, under create_graph, from the rules as
 // recorded operations, which must agree bit for bit.

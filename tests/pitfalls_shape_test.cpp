@@ -2,6 +2,7 @@
 // sizes. A fault has an id, which opens the names of its tests, here and in the files of the
 // operations.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/layers.h>
@@ -12,7 +13,6 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/diagonal.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/scan.h>
 #include <tapehead/ops/search.h>
@@ -23,12 +23,12 @@
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::f64;
 
 namespace {
 
 using Values = std::vector<double>;
 
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
 Tensor zeros64(const Shape& shape) { return zeros(shape, DType::f64); }
 Tensor ones64(const Shape& shape) { return ones(shape, DType::f64); }
 

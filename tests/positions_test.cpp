@@ -1,5 +1,6 @@
 // Positions: sinusoidal, learned, rotary and ALiBi, against their papers' formulas and by hand.
 #include "support/checks.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/gradcheck.h>
@@ -10,7 +11,6 @@
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/pointwise.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 
 #include <cmath>
@@ -19,16 +19,12 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::f64;
+using tests::noise;
 
 namespace {
 
 using Values = std::vector<double>;
-
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::f64, generator);
-}
 
 // x (T, E) turned as complex numbers: a + bi times e^(i p base^(-2k/E)) for pair k at position p.
 Tensor turned_by_hand(const Tensor& x, std::int64_t offset, double base, RotaryPairs pairs) {

@@ -5,14 +5,13 @@
 #include "support/killed_ranks.h"
 #include "support/mpirun.h"
 #include "support/program.h"
+#include "support/program_process.h"
 #include "support/thread_group.h"
 
-#include <tapehead/nn/atomic_file.h>
 #include <tapehead/ops/write.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -20,7 +19,9 @@
 using namespace tapehead;
 using namespace tapehead::program;
 using tests::contains;
-using tests::Folder;
+using Folder = tests::WorkFolder;
+using tests::content;
+using tests::losses;
 using tests::mpirun;
 using tests::on_ranks;
 using tests::ThreadGroup;
@@ -29,16 +30,10 @@ namespace {
 
 const std::string sizes = "train --text text.txt --layers 1 --heads 2 --dim 16 --context 16 ";
 
-std::string content(const Folder& folder, const char* name) {
-  return nn::read_file("test", folder.file(name));
-}
-
-std::vector<double> losses(const Folder& folder, const std::string& run) {
-  std::ifstream lines(folder.file(run.c_str()) / "losses.csv");
+// After "step,".
+std::vector<double> numbers(const std::vector<std::string>& losses) {
   std::vector<double> all;
-  std::string line;
-  std::getline(lines, line);
-  while (std::getline(lines, line)) all.push_back(std::stod(line.substr(line.find(',') + 1)));
+  for (const std::string& line : losses) all.push_back(std::stod(line.substr(line.find(',') + 1)));
   return all;
 }
 
@@ -70,14 +65,15 @@ TEST_CASE("two ranks with a batch each have the losses of one process with both 
     REQUIRE(tests::run_program(options + " --batch 8 --out one > out.txt",
                                folder.file("").string()) == 0);
     REQUIRE(mpirun(folder, 2, options + " --batch 4 --out two") == 0);
-    CHECK(losses(folder, "one").size() == 50);
-    CHECK(largest_difference(losses(folder, "two"), losses(folder, "one")) < tolerance);
+    CHECK(losses(folder / "one").size() == 50);
+    CHECK(largest_difference(numbers(losses(folder / "two")), numbers(losses(folder / "one"))) <
+          tolerance);
   }
-  const std::string out = content(folder, "out.txt");
+  const std::string out = content(folder / "out.txt");
   CHECK(contains(out, "ranks   2, each with a batch of its own: 8 sequences a step"));
   CHECK(contains(out, "ms a step for each other's"));
   CHECK(std::count(out.begin(), out.end(), '\r') <= std::count(out.begin(), out.end(), '\n'));
-  CHECK(content(folder, "err.txt").empty());
+  CHECK(content(folder / "err.txt").empty());
 }
 
 TEST_CASE("ranks that were stopped go on bit for bit, as many as there were") {
@@ -90,17 +86,17 @@ TEST_CASE("ranks that were stopped go on bit for bit, as many as there were") {
   const std::string interrupt = "set -- $(cat /proc/$m/task/*/children); kill -INT $2";
   REQUIRE(mpirun(folder, 2, options + "stopped",
                  tests::wait_for("stopped/graph.json") + "; " + interrupt) == 0);
-  const std::string out = content(folder, "out.txt");
-  INFO(out, content(folder, "err.txt"));
+  const std::string out = content(folder / "out.txt");
+  INFO(out, content(folder / "err.txt"));
   REQUIRE(contains(out, "interrupted: saved after step "));
   CHECK(contains(out, "  mpirun -n 2 "));
-  CHECK(losses(folder, "stopped").size() < 3000);
+  CHECK(losses(folder / "stopped").size() < 3000);
   CHECK(tests::run_program("train --resume --out stopped 2> err.txt", folder.file("").string()) ==
         2);
   CHECK(
-      contains(content(folder, "err.txt"), "was started with mpirun -n 2, and here is 1 process"));
+      contains(content(folder / "err.txt"), "was started with mpirun -n 2, and here is 1 process"));
   REQUIRE(mpirun(folder, 2, "train --resume --threads 1 --out stopped") == 0);
-  CHECK(losses(folder, "stopped") == losses(folder, "whole"));
+  CHECK(losses(folder / "stopped") == losses(folder / "whole"));
 }
 
 TEST_CASE("what is wrong is said in one line, whoever finds it") {
@@ -109,7 +105,7 @@ TEST_CASE("what is wrong is said in one line, whoever finds it") {
   tests::write_text(folder);
   const auto refused = [&](const std::string& arguments, const std::string& what) {
     CHECK(mpirun(folder, 3, arguments) == 2);
-    const std::string err = content(folder, "err.txt");
+    const std::string err = content(folder / "err.txt");
     INFO(err);
     CHECK(contains(err, what));
     CHECK(lines_of_ours(err) == 1);
@@ -126,12 +122,12 @@ TEST_CASE("a run that does not begin leaves the earlier one in the folder alone"
   tests::write_text(folder);
   const std::string options = sizes + "--steps 12 --threads 1 --out run --batch ";
   REQUIRE(mpirun(folder, 1, options + "2") == 0);
-  const std::string before = content(folder, "run/checkpoint.safetensors");
+  const std::string before = content(folder / "run/checkpoint.safetensors");
   const std::string other = " : -n 1 '" TAPEHEAD_PROGRAM "' " + options;
   CHECK(mpirun(folder, 1, options + "2" + other + "3") == 2);
-  const std::string err = content(folder, "err.txt");
+  const std::string err = content(folder / "err.txt");
   CHECK_MESSAGE(contains(err, "rank 1 has \"--batch 3\" where rank 0 has \"--batch 2\""), err);
-  CHECK(content(folder, "run/checkpoint.safetensors") == before);
+  CHECK(content(folder / "run/checkpoint.safetensors") == before);
   CHECK_FALSE(std::filesystem::exists(folder.file("run/previous")));
 }
 

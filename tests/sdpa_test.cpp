@@ -1,5 +1,7 @@
 // scaled_dot_product_attention: PyTorch's reading of its arguments.
 #include "support/checks.h"
+#include "support/tensors.h"
+#include "support/values.h"
 
 #include <tapehead/core/gradcheck.h>
 #include <tapehead/core/tape.h>
@@ -8,29 +10,22 @@
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/matmul.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/softmax.h>
 #include <tapehead/ops/views.h>
 
 #include <cmath>
-#include <limits>
 
 using namespace tapehead;
 using namespace tapehead::nn;
+using tests::boolean;
 using tests::check_throws;
+using tests::f64;
+using tests::infinity;
+using tests::noise;
 
 namespace {
 
 using Values = std::vector<double>;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
-Tensor boolean(const NestedList& values) { return tensor(values, DType::boolean); }
-Tensor noise(const Shape& shape, std::uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::f64, generator);
-}
 
 constexpr AttentionPath both_paths[] = {AttentionPath::composed, AttentionPath::fused};
 

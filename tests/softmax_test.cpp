@@ -2,6 +2,7 @@
 // the id of the pitfall that a test is about.
 #include "support/checks.h"
 #include "support/ulps.h"
+#include "support/values.h"
 
 #include <tapehead/core/parallel.h>
 #include <tapehead/core/tape.h>
@@ -16,12 +17,9 @@
 #include <tapehead/ops/views.h>
 
 #include <cmath>
-#include <limits>
 
 namespace tapehead::tests {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 using Values = std::vector<double>;
 

@@ -2,6 +2,7 @@
 // what a dry run plans with them.
 #include "support/folder.h"
 #include "support/operation_run.h"
+#include "support/values.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/gradcheck.h>
@@ -21,7 +22,6 @@
 #include <tapehead/ops/views.h>
 #include <tapehead/ops/write.h>
 
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -31,7 +31,6 @@ using namespace tapehead::tests;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 const double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array storage_dtypes = {DType::bf16, DType::f16};
 

@@ -2,9 +2,6 @@
 #include "support/checks.h"
 #include "support/toy_operations.h"
 
-#include <cstring>
-#include <limits>
-
 using namespace tapehead;
 using tests::check_throws;
 using toy::leaf;

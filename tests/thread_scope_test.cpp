@@ -19,7 +19,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <limits>
 #include <memory>
 #include <string>
 #include <thread>

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <tapehead/core/error.h>
+#include <tapehead/core/parallel.h>
 
 #include <doctest/doctest.h>
 
-#include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace tapehead::tests {
 
@@ -18,28 +20,14 @@ struct Thrown {
   bool operator==(const Thrown&) const = default;
 };
 
-inline std::optional<Thrown> thrown_by(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return Thrown{error.kind(), error.what()};
-  }
-  return std::nullopt;
-}
+std::optional<Thrown> thrown_by(FunctionRef<void()> call);
 
 /// Fails unless the call throws this kind with each of the `fragments` in its text.
-inline void check_throws(ErrorKind kind, std::initializer_list<std::string> fragments,
-                         const std::function<void()>& call) {
-  const std::optional<Thrown> thrown = thrown_by(call);
-  REQUIRE_MESSAGE(thrown.has_value(), "nothing was thrown");
-  CHECK_MESSAGE(thrown->kind == kind, "thrown was: ", thrown->text);
-  for (const std::string& fragment : fragments)
-    CHECK_MESSAGE(thrown->text.find(fragment) != std::string::npos, "\"", fragment,
-                  "\" is not in: ", thrown->text);
-}
+void check_throws(ErrorKind kind, std::initializer_list<std::string_view> fragments,
+                  FunctionRef<void()> call);
 
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
 }
 
 }  // namespace tapehead::tests

@@ -1,9 +1,9 @@
 #include "killed_ranks.h"
 #include "../../tools/program/checkpoint.h"
 #include "mpirun.h"
+#include "program_process.h"
 
 #include <tapehead/core/random.h>
-#include <tapehead/nn/atomic_file.h>
 
 #include <sys/stat.h>
 
@@ -26,10 +26,6 @@ double modified(const std::filesystem::path& file) {
          1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
 }
 
-std::string content(const Folder& folder, const char* name) {
-  return nn::read_file("test", folder.file(name));
-}
-
 void check_words(const std::string& err, int killed) {
   const std::string line =
       "tapehead: train: rank " + std::to_string(killed) +
@@ -42,7 +38,7 @@ void check_words(const std::string& err, int killed) {
 }
 
 // The ranks are mpirun's children, in their order.
-void kill_one(const Folder& folder, int ranks, int victim, double seconds) {
+void kill_one(const WorkFolder& folder, int ranks, int victim, double seconds) {
   CAPTURE(victim);
   CAPTURE(seconds);
   const std::string options =  // a milestone every second or so, and no end before the kill
@@ -53,11 +49,12 @@ void kill_one(const Folder& folder, int ranks, int victim, double seconds) {
   CHECK(mpirun(folder, ranks, options,
                wait_for("run/graph.json") + "; sleep " + std::to_string(seconds) + "; " + kill) !=
         0);
-  const double killed = std::stod(content(folder, "killed.txt"));
-  CHECK(now() - killed < 10);
-  // A run saves every ten seconds; the rest is for a busy machine.
-  CHECK(killed - modified(folder.file("run/checkpoint.safetensors")) < 15);
-  const std::string err = content(folder, "err.txt");
+  const double killed = std::stod(content(folder / "killed.txt"));
+  CHECK(now() - killed < 60);  // two seconds as a rule, and never where a rank hangs
+  // A run saves every ten seconds; ten more are for a busy machine. Where waits are longer than
+  // both, a run that does not save exceeds them.
+  CHECK(killed - modified(folder.file("run/checkpoint.safetensors")) < 20);
+  const std::string err = content(folder / "err.txt");
   INFO(err);
   check_words(err, victim);
   CHECK(program::load_model(folder.file("run")).vocabulary.size() > 0);
@@ -80,7 +77,7 @@ std::string wait_for(const std::string& file) {
 
 void kill_ranks(int times, double longest_wait, std::uint64_t seed) {
   for (int i = 0; i < times; ++i) {
-    const Folder folder;
+    const WorkFolder folder;
     write_text(folder);
     const auto draw = philox(seed, static_cast<std::uint64_t>(i));
     const int ranks = 2 + static_cast<int>(draw[0] % 2);

@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,16 +19,6 @@ constexpr bool sanitized = true;
 #else
 constexpr bool sanitized = false;
 #endif
-
-/// Resident memory of the process in bytes; says nothing of tensors when sanitized.
-inline std::int64_t resident_bytes() {
-  long pages = 0, resident = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
-    std::fclose(file);
-  }
-  return resident * 4096L;
-}
 
 /// Runs the body on a thread whose stack has 128 KiB; 1 MiB when sanitized, for sanitizers need
 /// room of their own.

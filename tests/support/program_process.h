@@ -1,13 +1,17 @@
 // Processes of the program `tapehead`: their output, their end, and the files of a training.
 #pragma once
 
+#include "checks.h"
 #include "folder.h"
 
 #include <tapehead/nn/atomic_file.h>
 
+#include <doctest/doctest.h>
+
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -35,11 +39,11 @@ inline std::string content(const std::string& path) { return nn::read_file("test
 /// What the program's stdout is.
 enum class Stdout { file, full_disk, closed, unread_pipe, unread_pipe_without_signal };
 
-/// A process of the program that was started; its output goes to files.
+/// A process of the program that was started; its output goes to files, which are empty at first.
 class Process {
  public:
   Process(const WorkFolder& folder, const Arguments& arguments, Stdout stdout_is = Stdout::file)
-      : out_(folder / "stdout.txt"), err_(folder / "stderr.txt"), id_(fork()) {
+      : out_(folder.write("stdout.txt", "")), err_(folder.write("stderr.txt", "")), id_(fork()) {
     if (id_ == 0) exec(arguments, stdout_is);
   }
   ~Process() {
@@ -107,6 +111,16 @@ inline Finished run(const WorkFolder& folder, const Arguments& arguments,
   Process process(folder, arguments, stdout_is);
   const int exit_code = process.wait();
   return {exit_code, process.out(), process.err()};
+}
+
+/// Bad input, or lost output: exit code 2, one line on stderr.
+inline void check_refused(const WorkFolder& folder, const Arguments& arguments,
+                          const std::string& what, Stdout stdout_is = Stdout::file) {
+  const Finished finished = run(folder, arguments, stdout_is);
+  INFO(what, ": ", finished.err);
+  CHECK(finished.exit_code == 2);
+  CHECK(contains(finished.err, what));
+  CHECK(std::count(finished.err.begin(), finished.err.end(), '\n') == 1);
 }
 
 /// Text in which every character but a few follows from the one before.

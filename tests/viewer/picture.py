@@ -14,6 +14,7 @@ import tempfile
 sys.dont_write_bytecode = True  # the sources stay as they are
 
 from viewer_page import SOURCE, Browser  # after the line above
+from selenium.webdriver.support.ui import WebDriverWait  # which viewer_page says how to install
 
 WIDTH, HEIGHT = 1280, 1640
 
@@ -34,8 +35,7 @@ def main():
             "width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False})
         driver.get(page.as_uri() + "#select=step:372")
         done = "return document.getElementById('candidates').dataset.done"
-        while not driver.execute_script(done):
-            pass
+        WebDriverWait(driver, 60).until(lambda page: page.execute_script(done))
         picture = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
         driver.quit()
     (SOURCE / "tools/graph/viewer/viewer.png").write_bytes(base64.b64decode(picture))

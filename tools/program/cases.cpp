@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cases_command.h"
 #include "cases_runner.h"
 #include "commands.h"
 

@@ -4,11 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cases_format.h"
-
 namespace tapehead::program {
 
 using nlohmann::json;
+
+Call::Call(std::string where, std::vector<Input> inputs, const json& args)
+    : inputs_(std::move(inputs)), args_(args, std::move(where), "the argument") {}
 
 const Call::Input* Call::find(const std::string& input) {
   asked_inputs_.insert(input);
@@ -19,7 +20,7 @@ const Call::Input* Call::find(const std::string& input) {
 
 Tensor Call::operator[](const std::string& input) {
   const Input* found = find(input);
-  if (!found) fail("the input \"" + input + "\" is missing");
+  if (!found) args_.fail("the input \"" + input + "\" is missing");
   return found->tensor;
 }
 
@@ -35,61 +36,23 @@ std::vector<Tensor> Call::numbered(const std::string& prefix) {
   return tensors;
 }
 
-const json& Call::argument(const char* key) {
-  const auto found = args_.find(key);
-  if (found == args_.end()) fail(std::string("the argument \"") + key + "\" is missing");
-  asked_args_.insert(key);
-  return *found;
-}
-
-std::int64_t Call::integer(const char* key) {
-  const std::optional<std::int64_t> value = nn::integer_of(argument(key));
-  if (!value) fail(std::string("the argument \"") + key + "\" is not an integer");
-  return *value;
-}
-
 std::optional<std::int64_t> Call::optional_integer(const char* key) {
-  if (argument(key).is_null()) return {};
+  if (args_[key].is_null()) return {};
   return integer(key);
 }
 
-double Call::number(const char* key) {
-  const std::optional<double> value = number_from_json(argument(key));
-  if (!value) fail(std::string("the argument \"") + key + "\" is not a number");
-  return *value;
-}
-
 std::optional<double> Call::optional_number(const char* key) {
-  if (argument(key).is_null()) return {};
+  if (args_[key].is_null()) return {};
   return number(key);
 }
 
-bool Call::truth(const char* key) {
-  const json& value = argument(key);
-  if (!value.is_boolean()) fail(std::string("the argument \"") + key + "\" is not true or false");
-  return value.get<bool>();
-}
-
-std::string Call::text(const char* key) {
-  const json& value = argument(key);
-  if (!value.is_string()) fail(std::string("the argument \"") + key + "\" is not a string");
-  return value.get<std::string>();
-}
-
-const json& Call::object(const char* key) {
-  const json& value = argument(key);
-  if (!value.is_object()) fail(std::string("the argument \"") + key + "\" is not an object");
-  return value;
-}
-
-bool Call::is_list(const char* key) { return argument(key).is_array(); }
+bool Call::is_list(const char* key) { return args_[key].is_array(); }
 
 std::vector<std::int64_t> Call::integers(const char* key) {
   std::vector<std::int64_t> list;
-  if (!is_list(key)) fail(std::string("the argument \"") + key + "\" is not a list");
-  for (const json& entry : argument(key)) {
+  for (const json& entry : args_.list(key)) {
     const std::optional<std::int64_t> value = nn::integer_of(entry);
-    if (!value) fail(std::string("\"") + key + "\" holds what is no integer");
+    if (!value) args_.fail(std::string("\"") + key + "\" holds what is no integer");
     list.push_back(*value);
   }
   return list;
@@ -97,10 +60,9 @@ std::vector<std::int64_t> Call::integers(const char* key) {
 
 std::vector<double> Call::numbers(const char* key) {
   std::vector<double> list;
-  if (!is_list(key)) fail(std::string("the argument \"") + key + "\" is not a list");
-  for (const json& entry : argument(key)) {
+  for (const json& entry : args_.list(key)) {
     const std::optional<double> value = number_from_json(entry);
-    if (!value) fail(std::string("\"") + key + "\" holds what is no number");
+    if (!value) args_.fail(std::string("\"") + key + "\" holds what is no number");
     list.push_back(*value);
   }
   return list;
@@ -112,18 +74,15 @@ Dims Call::dims(const char* key) {
 }
 
 Dims Call::reduced_dims(const char* key) {
-  if (argument(key).is_null()) return {};
+  if (args_[key].is_null()) return {};
   return is_list(key) ? dims(key) : Dims{integer(key)};
 }
 
 void Call::finish() const {
   for (const Input& input : inputs_)
     if (!asked_inputs_.contains(input.name))
-      fail("no operation reads the input \"" + input.name + "\"");
-  for (const auto& [key, value] : args_.items())
-    if (!asked_args_.contains(key)) fail("no operation reads the argument \"" + key + "\"");
+      args_.fail("no operation reads the input \"" + input.name + "\"");
+  args_.finish();
 }
-
-void Call::fail(const std::string& what) const { throw CaseFormatError(where_ + ": " + what); }
 
 }  // namespace tapehead::program

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "json_object.h"
+
 namespace tapehead::program {
 
 class Call {
@@ -20,8 +22,7 @@ class Call {
   };
 
   /// `where` (file and case) opens error texts; `args` outlives the call.
-  Call(std::string where, std::vector<Input> inputs, const nlohmann::json& args)
-      : where_(std::move(where)), inputs_(std::move(inputs)), args_(args) {}
+  Call(std::string where, std::vector<Input> inputs, const nlohmann::json& args);
 
   /// An input that the operation must have.
   Tensor operator[](const std::string& input);
@@ -31,14 +32,14 @@ class Call {
   std::vector<Tensor> numbered(const std::string& prefix);
 
   /// The arguments. Each must be there; the optional ones may be null.
-  std::int64_t integer(const char* key);
+  std::int64_t integer(const char* key) { return args_.integer(key); }
   std::optional<std::int64_t> optional_integer(const char* key);
   /// Written as an integer or not, or as "nan", "inf", "-inf".
-  double number(const char* key);
+  double number(const char* key) { return args_.number(key); }
   std::optional<double> optional_number(const char* key);
-  bool truth(const char* key);
-  std::string text(const char* key);
-  const nlohmann::json& object(const char* key);
+  bool truth(const char* key) { return args_.truth(key); }
+  std::string text(const char* key) { return args_.text(key); }
+  const nlohmann::json& object(const char* key) { return args_.object(key); }
   std::vector<std::int64_t> integers(const char* key);
   std::vector<double> numbers(const char* key);
   Dims dims(const char* key);
@@ -46,21 +47,17 @@ class Call {
   Dims reduced_dims(const char* key = "dim");
   bool is_list(const char* key);
 
-  /// CaseFormatError when an input or an argument was not asked for.
+  /// JsonError when an input or an argument was not asked for.
   void finish() const;
 
   const std::vector<Input>& inputs() const { return inputs_; }
 
  private:
-  const nlohmann::json& argument(const char* key);
-  [[noreturn]] void fail(const std::string& what) const;
   const Input* find(const std::string& input);
 
-  std::string where_;
   std::vector<Input> inputs_;
-  const nlohmann::json& args_;
   std::set<std::string> asked_inputs_;
-  std::set<std::string> asked_args_;
+  JsonObject args_;
 };
 
 }  // namespace tapehead::program

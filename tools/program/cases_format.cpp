@@ -1,83 +1,30 @@
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/strict_json.h>
 
-#include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "cases_format.h"
+#include "json_object.h"
 
 namespace tapehead::program {
 namespace {
 
 using nlohmann::json;
 
-/// One object of the file and where it stands, for error texts. Every key must be asked for.
-class Object {
- public:
-  Object(const json& value, std::string where) : value_(value), where_(std::move(where)) {
-    if (!value.is_object()) fail("is not an object");
-  }
-
-  [[noreturn]] void fail(const std::string& what) const {
-    throw CaseFormatError(where_ + ": " + what);
-  }
-
-  bool has(const char* key) const { return value_.contains(key); }
-
-  const json& operator[](const char* key) {
-    const auto found = value_.find(key);
-    if (found == value_.end()) fail(std::string("\"") + key + "\" is missing");
-    asked_.insert(key);
-    return *found;
-  }
-
-  const json& list(const char* key) {
-    const json& value = (*this)[key];
-    if (!value.is_array()) fail(std::string("\"") + key + "\" is not a list");
-    return value;
-  }
-
-  std::string text(const char* key) {
-    const json& value = (*this)[key];
-    if (!value.is_string()) fail(std::string("\"") + key + "\" is not a string");
-    return value.get<std::string>();
-  }
-
-  double number(const char* key) {
-    const std::optional<double> value = number_from_json((*this)[key]);
-    if (!value) fail(std::string("\"") + key + "\" is not a number");
-    return *value;
-  }
-
-  /// Call it last: a key that nobody asked for would be skipped in silence.
-  void finish() const {
-    for (const auto& [key, unused] : value_.items())
-      if (!asked_.contains(key)) fail("the key \"" + key + "\" does not belong here");
-  }
-
-  const std::string& where() const { return where_; }
-
- private:
-  const json& value_;
-  std::string where_;
-  std::set<std::string> asked_;
-};
-
-DType parse_dtype(const Object& tensor, const std::string& name) {
+DType parse_dtype(const JsonObject& tensor, const std::string& name) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::boolean})
     if (to_string(dtype) == name) return dtype;
   tensor.fail("the dtype \"" + name + "\" is not f64, f32, i64 or bool");
 }
 
-std::int64_t parse_integer(const Object& at, const json& value) {
+std::int64_t parse_integer(const JsonObject& at, const json& value) {
   const std::optional<std::int64_t> integer = nn::integer_of(value);
   if (!integer) at.fail(nn::shortened(value.dump()) + " is not a 64-bit integer");
   return *integer;
 }
 
-Shape parse_shape(Object& tensor, const char* key) {
+Shape parse_shape(JsonObject& tensor, const char* key) {
   Shape shape;
   for (const json& size : tensor.list(key)) {
     if (shape.rank() == Shape::max_rank) tensor.fail("more than 16 dims");
@@ -95,7 +42,7 @@ Tensor parse_elements(const json& data, const Shape& shape, DType dtype, Parse&&
   return from_vector(elements, shape, dtype);
 }
 
-Tensor parse_values(Object& tensor, const char* shape_key, const char* data_key, DType dtype) {
+Tensor parse_values(JsonObject& tensor, const char* shape_key, const char* data_key, DType dtype) {
   const Shape shape = parse_shape(tensor, shape_key);
   const json& data = tensor.list(data_key);
   try {
@@ -125,7 +72,7 @@ Tensor parse_values(Object& tensor, const char* shape_key, const char* data_key,
   });
 }
 
-void parse_layout(Object& object, CaseTensor& tensor) {
+void parse_layout(JsonObject& object, CaseTensor& tensor) {
   if (!object.has("layout")) return;
   const std::string layout = object.text("layout");
   const int rank = tensor.values.rank();
@@ -138,14 +85,14 @@ void parse_layout(Object& object, CaseTensor& tensor) {
     if (tensor.base.rank() != rank) object.fail("the base has another rank than the tensor");
   } else if (layout == "sliced") {
     tensor.layout = Layout::sliced;
-    tensor.slice_dim = parse_integer(object, object["slice_dim"]);
+    tensor.slice_dim = object.integer("slice_dim");
     if (tensor.slice_dim < 0 || tensor.slice_dim >= rank) object.fail("slice_dim is out of range");
   } else {
     object.fail("the layout \"" + layout + "\" is not known");
   }
 }
 
-CaseTensor parse_tensor(Object& object) {
+CaseTensor parse_tensor(JsonObject& object) {
   CaseTensor tensor;
   const DType dtype = parse_dtype(object, object.text("dtype"));
   tensor.values = parse_values(object, "shape", "data", dtype);
@@ -154,14 +101,14 @@ CaseTensor parse_tensor(Object& object) {
 }
 
 CaseTensor parse_tensor(const json& value, const std::string& where) {
-  Object object(value, where);
+  JsonObject object(value, where);
   CaseTensor tensor = parse_tensor(object);
   object.finish();
   return tensor;
 }
 
 CaseTensor parse_input(const json& value, const std::string& where) {
-  Object object(value, where);
+  JsonObject object(value, where);
   CaseTensor input = parse_tensor(object);
   input.name = object.text("name");
   if (object.has("requires_grad")) {
@@ -180,7 +127,7 @@ const CaseTensor* find_input(const Case& c, const std::string& name) {
   return nullptr;
 }
 
-void parse_inputs(Object& object, Case& c) {
+void parse_inputs(JsonObject& object, Case& c) {
   for (const json& value : object.list("inputs")) {
     CaseTensor input =
         parse_input(value, object.where() + ": input " + std::to_string(c.inputs.size()));
@@ -189,9 +136,8 @@ void parse_inputs(Object& object, Case& c) {
   }
 }
 
-void parse_args(Object& object, Case& c) {
-  json args = object["args"];
-  if (!args.is_object()) object.fail("\"args\" is not an object");
+void parse_args(JsonObject& object, Case& c) {
+  json args = object.object("args");
   const json alias = args.value("alias", json::array());
   args.erase("alias");
   c.args = std::make_shared<const json>(std::move(args));
@@ -206,7 +152,7 @@ void parse_args(Object& object, Case& c) {
     if (find_input(c, c.alias[i])) object.fail("the alias \"" + c.alias[i] + "\" is an input, too");
 }
 
-void parse_gradients(Object& object, const Case& c, Expected& expected) {
+void parse_gradients(JsonObject& object, const Case& c, Expected& expected) {
   if (object.has("grad_outputs") != object.has("grads"))
     object.fail("of \"grad_outputs\" and \"grads\" one is missing");
   if (!object.has("grads")) return;
@@ -218,9 +164,7 @@ void parse_gradients(Object& object, const Case& c, Expected& expected) {
   }
   if (expected.grad_outputs.size() != expected.outputs.size())
     object.fail("\"grad_outputs\" and \"outputs\" differ in length");
-  const json& grads = object["grads"];
-  if (!grads.is_object()) object.fail("\"grads\" is not an object");
-  for (const auto& [name, value] : grads.items()) {
+  for (const auto& [name, value] : object.object("grads").items()) {
     const CaseTensor* input = find_input(c, name);
     if (!input || !input->requires_grad)
       object.fail("\"grads\" names \"" + name + "\", which is no input that requires a gradient");
@@ -231,7 +175,7 @@ void parse_gradients(Object& object, const Case& c, Expected& expected) {
       object.fail("\"grads\" lacks the input \"" + input.name + "\"");
 }
 
-Expected parse_expected(Object& object, const Case& c) {
+Expected parse_expected(JsonObject& object, const Case& c) {
   Expected expected;
   for (const json& value : object.list("outputs"))
     expected.outputs.push_back(parse_tensor(
@@ -243,7 +187,7 @@ Expected parse_expected(Object& object, const Case& c) {
   return expected;
 }
 
-ErrorKind parse_error_kind(Object& object) {
+ErrorKind parse_error_kind(JsonObject& object) {
   const std::string name = object.text("error");
   for (const ErrorKind kind :
        {ErrorKind::shape, ErrorKind::index, ErrorKind::dtype, ErrorKind::value, ErrorKind::state})
@@ -251,11 +195,11 @@ ErrorKind parse_error_kind(Object& object) {
   object.fail("the error kind \"" + name + "\" is not shape, index, dtype, value or state");
 }
 
-Case parse_case(const json& value, const std::string& where, const std::string& source) {
-  Object unnamed(value, where);
+Case parse_case(const json& value, const std::string& where) {
+  JsonObject unnamed(value, where);
   Case c;
   c.name = unnamed.text("name");
-  Object object(value, source + ": case " + c.name);
+  JsonObject object(value, "case " + c.name);
   (void)object.text("name");
   c.operation = object.text("op");
   parse_inputs(object, c);
@@ -267,14 +211,14 @@ Case parse_case(const json& value, const std::string& where, const std::string& 
   return c;
 }
 
-std::vector<Case> parse_file(const json& value, const std::string& source) {
-  Object file(value, source);
+std::vector<Case> parse_file(const json& value) {
+  JsonObject file(value);
   if (file.text("format") != "tapehead-cases/1") file.fail("the format is not tapehead-cases/1");
   (void)file.text("source");
   std::vector<Case> cases;
   std::set<std::string> names;
   for (const json& entry : file.list("cases")) {
-    cases.push_back(parse_case(entry, source + ": case " + std::to_string(cases.size()), source));
+    cases.push_back(parse_case(entry, "case " + std::to_string(cases.size())));
     if (!names.insert(cases.back().name).second)
       file.fail("two cases are named " + cases.back().name);
   }
@@ -284,17 +228,9 @@ std::vector<Case> parse_file(const json& value, const std::string& source) {
 
 }  // namespace
 
-std::optional<double> number_from_json(const nlohmann::json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "inf") return std::numeric_limits<double>::infinity();
-  if (value == "-inf") return -std::numeric_limits<double>::infinity();
-  return {};
-}
-
 std::vector<Case> parse_case_file(std::string_view text, const std::string& source) {
   try {
-    return parse_file(nn::parse_json(text), source);
+    return parse_file(nn::parse_json(text));
   } catch (const nn::JsonError& error) {
     throw CaseFormatError(source + ": " + error.what());
   }

@@ -59,7 +59,4 @@ std::vector<Case> read_case_file(const std::filesystem::path& path);
 /// The same from text; `source` stands in error texts.
 std::vector<Case> parse_case_file(std::string_view text, const std::string& source);
 
-/// A number, or one of the strings "nan", "inf" and "-inf" that stand for one; nothing otherwise.
-std::optional<double> number_from_json(const nlohmann::json& value);
-
 }  // namespace tapehead::program

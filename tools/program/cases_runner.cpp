@@ -1,6 +1,7 @@
 #include "cases_runner.h"
 
 #include <tapehead/core/tape.h>
+#include <tapehead/nn/strict_json.h>
 
 #include <cmath>
 #include <limits>
@@ -194,6 +195,8 @@ CaseResult run_case(const Case& c, const std::string& source, const Operations& 
     run(c, source + ": case " + c.name, table);
   } catch (const CaseFormatError&) {
     throw;
+  } catch (const nn::JsonError& error) {  // of a Call
+    throw CaseFormatError(error.what());
   } catch (const Failure& failure) {
     return {c.name, false, failure.what(), failure.mismatch};
   } catch (const std::exception& error) {

@@ -1,12 +1,11 @@
-// The numbers of the command line.
+#include "check_numbers.h"
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
-
-#include "add_command.h"
 
 namespace tapehead::program {
 namespace {

@@ -4,7 +4,8 @@
 //     checkpoint.safetensors   parameters, optimizer, losses, and the run as metadata: --resume
 //     model.safetensors        parameters, and the model's description as metadata: tapehead sample
 //     losses.csv               step, training loss, held-out loss where it was measured
-//     graph.json               what one step recorded and saved (tapehead-graph/1)
+//     graph.json, graph.html   what one step recorded and saved (tapehead-graph/1), and its page
+//     previous/                these, of the run that was in the folder before
 //     .lock                    held by the process that trains there
 #pragma once
 
@@ -18,7 +19,7 @@
 
 namespace tapehead::program {
 
-/// Writes all but graph.json into the folder, which exists. IoError.
+/// Writes the first three into the folder, which exists. IoError.
 void save_run(const std::filesystem::path& folder, const RunState& state, const nn::Gpt& model,
               nn::Optimizer& optimizer);
 

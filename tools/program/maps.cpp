@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "checkpoint.h"
-#include "commands.h"
+#include "maps_command.h"
 #include "utf8.h"
 
 namespace tapehead::program {

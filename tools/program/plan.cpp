@@ -8,29 +8,15 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 
 #include "evaluate.h"
+#include "option_rules.h"
 
 namespace tapehead::program {
 namespace {
 
 constexpr std::int64_t most_layers = 10000;  // every one of them is run
-
-void require(bool holds, const std::string& broken) {
-  if (!holds) throw ValueError("plan", broken);
-}
-
-void require_positive(const char* option, std::int64_t value) {
-  require(value > 0, std::string(option) + " " + std::to_string(value) + ": it must be positive");
-}
-
-std::string text_of(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
 
 std::string sizes_text(const TrainingSetup& setup) {
   const nn::GptOptions& m = setup.model;
@@ -53,21 +39,19 @@ Tensor make_tokens(const TrainingSetup& setup) {
 
 void check(const TrainingSetup& setup) {
   const nn::GptOptions& m = setup.model;
-  require_positive("--layers", m.layers);
-  require_positive("--heads", m.heads);
-  require_positive("--dim", m.dim);
-  require_positive("--context", m.context);
-  require_positive("--vocabulary", m.vocab_size);
-  require_positive("--batch", setup.batch);
-  require(m.layers <= most_layers, "--layers " + std::to_string(m.layers) + ": more than " +
-                                       std::to_string(most_layers) + " are not planned");
-  require(m.dim % m.heads == 0, "--dim " + std::to_string(m.dim) +
-                                    ": it must be a multiple of --heads " +
-                                    std::to_string(m.heads));
-  require(m.dropout >= 0 && m.dropout < 1,
-          "--dropout " + text_of(m.dropout) + ": it must be at least 0 and below 1");
-  require(is_countable(setup),
-          sizes_text(setup) + ": a step's operations or bytes do not fit in 64 bits");
+  const OptionRules rules("plan");
+  rules.positive("--layers", m.layers);
+  rules.positive("--heads", m.heads);
+  rules.positive("--dim", m.dim);
+  rules.positive("--context", m.context);
+  rules.positive("--vocabulary", m.vocab_size);
+  rules.positive("--batch", setup.batch);
+  rules.require(m.layers <= most_layers, option_text("--layers", m.layers) + ": more than " +
+                                             std::to_string(most_layers) + " are not planned");
+  rules.heads(m.dim, m.heads);
+  rules.dropout(m.dropout);
+  rules.require(is_countable(setup),
+                sizes_text(setup) + ": a step's operations or bytes do not fit in 64 bits");
 }
 
 bool is_countable(const TrainingSetup& setup) {

@@ -6,7 +6,8 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
+
+#include "json_object.h"
 
 namespace tapehead::program {
 namespace {
@@ -40,55 +41,26 @@ std::vector<Named> named_models() {
 
 // ---- files -------------------------------------------------------------------------------------
 
-// The fields of an object, each asked for once; what is left over nobody knows.
-class Fields {
- public:
-  Fields(std::string_view text, const std::string& source) : source_(source) {
-    try {
-      object_ = nn::parse_json(text);
-    } catch (const nn::JsonError& error) {
-      fail(error.what());
-    }
-    if (!object_.is_object()) fail("it must be a JSON object");
-  }
+std::int64_t size(JsonObject& model, const char* name) {
+  const std::int64_t size = model.integer(name);
+  if (size <= 0) model.fail("\"" + std::string(name) + "\" must be positive");
+  return size;
+}
 
-  std::int64_t size(const char* name) {
-    const json value = take(name);
-    if (value.is_null()) fail("\"" + std::string(name) + "\" is missing");
-    const std::optional<std::int64_t> size = nn::integer_of(value);
-    if (!size) fail("\"" + std::string(name) + "\" must be a whole number");
-    if (*size <= 0) fail("\"" + std::string(name) + "\" must be positive");
-    return *size;
-  }
-  double number(const char* name) {
-    const json value = take(name);
-    if (value.is_null()) return 0;
-    if (!value.is_number()) fail("\"" + std::string(name) + "\" must be a number");
-    return value.get<double>();
-  }
-  bool truth(const char* name) {
-    const json value = take(name);
-    if (value.is_null()) return false;
-    if (!value.is_boolean()) fail("\"" + std::string(name) + "\" must be true or false");
-    return value.get<bool>();
-  }
-  void finish() const {
-    if (!object_.empty()) fail("\"" + object_.begin().key() + "\" is no field of a model");
-  }
-
- private:
-  json take(const char* name) {
-    const json value = object_.contains(name) ? object_[name] : json();
-    object_.erase(name);
-    return value;
-  }
-  [[noreturn]] void fail(const std::string& what) const {
-    throw ValueError("plan", source_ + ": " + what);
-  }
-
-  json object_;
-  const std::string& source_;
-};
+nn::GptOptions read_model(const json& value) {
+  JsonObject model(value);
+  nn::GptOptions options;
+  options.layers = size(model, "layers");
+  options.heads = size(model, "heads");
+  options.dim = size(model, "dim");
+  options.context = size(model, "context");
+  options.vocab_size = size(model, "vocabulary");
+  if (model.has("dropout")) options.dropout = model.number("dropout");
+  if (model.has("tied_output")) options.tied_output = model.truth("tied_output");
+  model.finish();
+  if (options.dim % options.heads != 0) model.fail("\"dim\" must be a multiple of \"heads\"");
+  return options;
+}
 
 // ---- memory ------------------------------------------------------------------------------------
 
@@ -122,19 +94,11 @@ nn::GptOptions plan_model(const std::string& name_or_file) {
 }
 
 nn::GptOptions model_from_json(std::string_view text, const std::string& source) {
-  Fields fields(text, source);
-  nn::GptOptions options;
-  options.layers = fields.size("layers");
-  options.heads = fields.size("heads");
-  options.dim = fields.size("dim");
-  options.context = fields.size("context");
-  options.vocab_size = fields.size("vocabulary");
-  options.dropout = fields.number("dropout");
-  options.tied_output = fields.truth("tied_output");
-  fields.finish();
-  if (options.dim % options.heads != 0)
-    throw ValueError("plan", source + ": \"dim\" must be a multiple of \"heads\"");
-  return options;
+  try {
+    return read_model(nn::parse_json(text));
+  } catch (const nn::JsonError& error) {
+    throw ValueError("plan", source + ": " + error.what());
+  }
 }
 
 std::int64_t parse_memory(std::string_view text) {

@@ -1,19 +1,15 @@
 #include "plan_ranks.h"
 
-#include <tapehead/core/error.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "option_rules.h"
+
 namespace tapehead::program {
 namespace {
-
-void require(bool holds, const std::string& option, const std::string& rule) {
-  if (!holds) throw ValueError("plan", option + ": it must be " + rule);
-}
 
 const Graph::Value& input(const Graph& graph, const Graph::Node& node, std::size_t k) {
   return graph.values[static_cast<std::size_t>(node.inputs[k])];
@@ -84,10 +80,11 @@ Walk walk_of(const Graph& graph) {
 }  // namespace
 
 void check(const RanksSetup& setup) {
-  require(setup.ranks > 0, "--ranks " + std::to_string(setup.ranks), "positive");
-  require(setup.bytes_per_second > 0, "--bandwidth", "positive");
-  require(setup.latency >= 0, "--latency", "at least 0");
-  require(setup.flops_per_second > 0, "--gflops", "positive");
+  const OptionRules rules("plan");
+  rules.positive("--ranks", std::int64_t{setup.ranks});
+  rules.must(setup.bytes_per_second > 0, "--bandwidth", "be positive");
+  rules.must(setup.latency >= 0, "--latency", "be at least 0");
+  rules.must(setup.flops_per_second > 0, "--gflops", "be positive");
 }
 
 RanksCosts ranks_costs_of(const Graph& graph, const RanksSetup& setup) {

@@ -25,8 +25,8 @@ void check(const RanksSetup& setup);
 /// operands that wants a gradient; elementwise work takes none. Buckets travel one after the other,
 /// each from when the walk has completed its last gradient.
 struct RanksCosts {
-  std::int64_t gradient_bytes =
-      0;  ///< in the buckets of a step; buffers that a rank has beside all
+  /// In the buckets of a step: buffers that a rank has beside all that it would have alone.
+  std::int64_t gradient_bytes = 0;
   std::int64_t buckets = 0;
   std::int64_t sent_bytes = 0;  ///< by each rank in a step
   double computing = 0;         ///< forward and backward pass

@@ -27,10 +27,14 @@ namespace {
 constexpr suseconds_t microseconds_to_finish = 700'000;
 constexpr auto time_for_the_others = std::chrono::seconds(5);
 
-const char* launcher_variable(const char* open_mpi, const char* others) {
-  const char* value = std::getenv(open_mpi);
-  return value ? value : std::getenv(others);
+#ifndef TAPEHEAD_MPI
+// Not every launcher says how many it started.
+bool is_one_of_several() {
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* size = std::getenv(variable)) return std::string_view(size) != "1";
+  return nn::launched_rank().value_or(0) > 0;
 }
+#endif
 
 // The first of several ranks to meet with a fault ends, and then mpirun ends the others. One that
 // is still there after this time was the only one.
@@ -96,10 +100,11 @@ extern "C" void end_soon(int) {
 
 extern "C" void end_now(int) {
   if (const std::optional<int> lost = group_to_end_with->lost_rank()) end_for_want_of(*lost);
-  end_with(
-      Line().add("tapehead: train: stopped in the middle of a step or a measurement; --resume goes "
-                 "on from the "
-                 "last save, if there is one\n"));
+  Line line;
+  line.add(
+      "tapehead: train: stopped in the middle of a step or a measurement; --resume goes on "
+      "from the last save, if there is one\n");
+  end_with(line);
 }
 
 // ---- outside of it ------------------------------------------------------------------------------
@@ -123,27 +128,23 @@ class Handlers {
 
 }  // namespace
 
-bool is_launched() { return launcher_variable("OMPI_COMM_WORLD_RANK", "PMI_RANK") != nullptr; }
-
 void let_rank_0_speak() {
-  const char* rank = launcher_variable("OMPI_COMM_WORLD_RANK", "PMI_RANK");
-  if (rank && std::string_view(rank) != "0") wait_for_the_end();
+  if (nn::launched_rank().value_or(0) != 0) wait_for_the_end();
 }
 
 std::unique_ptr<nn::ProcessGroup> join_ranks() {
 #ifdef TAPEHEAD_MPI
-  if (!nn::MpiGroup::is_launched()) return std::make_unique<nn::OneProcess>();
+  if (!nn::launched_rank()) return std::make_unique<nn::OneProcess>();
   auto group = std::make_unique<nn::MpiGroup>();
   if (group->rank() > 0 && !std::freopen("/dev/null", "w", stdout))
     throw IoError("train", "/dev/null: cannot be opened");
   return group;
 #else
-  const char* size = launcher_variable("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
-  if (size && std::string_view(size) != "1") {
+  if (is_one_of_several()) {
     let_rank_0_speak();
-    throw StateError("train", std::string("this program was built without MPI, so ") + size +
-                                  " processes cannot train together: install MPI and configure "
-                                  "with -DTAPEHEAD_MPI=ON");
+    throw StateError("train",
+                     "this program was built without MPI, so several processes cannot train "
+                     "together: install MPI and configure with -DTAPEHEAD_MPI=ON");
   }
   return std::make_unique<nn::OneProcess>();
 #endif

@@ -11,9 +11,6 @@
 
 namespace tapehead::program {
 
-/// Whether mpirun started this process, alone or with others.
-bool is_launched();
-
 /// Returns at once in the first of the processes that mpirun started. The others give it the time
 /// to say what is wrong with the command line, which is the same for all, and to end them by that.
 void let_rank_0_speak();

@@ -22,8 +22,8 @@ struct RunState {
   std::uint64_t checksum = 0;  ///< of the text
   std::int64_t ranks = 1;      ///< that train together
   std::int64_t step = 0;       ///< steps done
-  std::optional<std::int64_t> total =
-      {};                           ///< length of the run; under --minutes once it is estimated
+  /// Length of the run; under --minutes once it is estimated.
+  std::optional<std::int64_t> total = {};
   double seconds = 0;               ///< spent so far
   std::vector<double> losses = {};  ///< of every step
   std::vector<Evaluation> held_out = {};

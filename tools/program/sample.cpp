@@ -1,27 +1,21 @@
 #include <iostream>
-#include <sstream>
 
 #include "checkpoint.h"
-#include "commands.h"
+#include "option_rules.h"
+#include "sample_command.h"
 #include "sampling.h"
 
 namespace tapehead::program {
 
 namespace {
 
-void require(bool holds, const std::string& broken) {
-  if (!holds) throw ValueError("sample", broken);
-}
-
 void check(const SampleCommand& c) {
-  std::ostringstream temperature;
-  temperature << "--temperature " << c.temperature;
-  require(c.tokens >= 0, "--tokens " + std::to_string(c.tokens) + ": it must not be negative");
-  require(c.temperature >= 0, temperature.str() + ": it must not be negative");
-  require(!c.prompt || !c.prompt->empty(),
-          "--prompt: it must have a character; without the option a new line is continued");
-  if (c.top_k)
-    require(*c.top_k > 0, "--top-k " + std::to_string(*c.top_k) + ": it must be positive");
+  const OptionRules rules("sample");
+  rules.must(c.tokens >= 0, option_text("--tokens", c.tokens), "not be negative");
+  rules.must(c.temperature >= 0, option_text("--temperature", c.temperature), "not be negative");
+  rules.must(!c.prompt || !c.prompt->empty(), "--prompt",
+             "have a character; without the option a new line is continued");
+  if (c.top_k) rules.positive("--top-k", *c.top_k);
 }
 
 }  // namespace

@@ -4,17 +4,16 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <string_view>
 
 #include "bigram.h"
 #include "checkpoint.h"
-#include "commands.h"
 #include "ranks.h"
 #include "repository.h"
 #include "run_folder.h"
 #include "sampling.h"
+#include "train_command.h"
 #include "training_run.h"
 
 namespace tapehead::program {
@@ -26,11 +25,7 @@ using graph::format_count;
 constexpr std::int64_t sample_length = 300;
 constexpr double sample_temperature = 0.8;
 
-std::string loss_text(double loss) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4f", loss);
-  return text;
-}
+std::string loss_text(double loss) { return graph::fixed(loss, 4); }
 
 // ---- starting -----------------------------------------------------------------------------------
 

@@ -3,36 +3,16 @@
 #include <tapehead/core/error.h>
 #include <tapehead/nn/strict_json.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
+
+#include "option_rules.h"
 
 namespace tapehead::program {
 namespace {
 
 using nlohmann::json;
 
-// A machine has fewer cores, and OpenMP ends the process when it cannot start a thread.
-constexpr std::int64_t most_threads = 1024;
-// Nineteen centuries; the steps done in them can be counted.
-constexpr double most_minutes = 1e9;
-
-void require(bool holds, const std::string& broken) {
-  if (!holds) throw ValueError("train", broken);
-}
-
-template <class T>
-std::string text_of(T value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
-
-template <class T>
-void require_positive(const char* option, T value) {
-  require(value > 0 && std::isfinite(static_cast<double>(value)),
-          std::string(option) + " " + text_of(value) + ": it must be positive and finite");
-}
+constexpr OptionRules rules("train");
 
 }  // namespace
 
@@ -83,28 +63,26 @@ std::vector<std::string> train_option_names() {
 void check_same_option(const std::string& name, const TrainOptions& options,
                        const TrainOptions& stored, const std::string& owner) {
   const json wanted = to_json(options).at(name), had = to_json(stored).at(name);
-  require(wanted == had,
-          "--" + name + " " + wanted.dump() + ": " + owner + " was started with " + had.dump());
+  rules.require(wanted == had, "--" + name + " " + wanted.dump() + ": " + owner +
+                                   " was started with " + had.dump());
 }
 
 void check(const TrainOptions& o) {
-  require_positive("--layers", o.layers);
-  require_positive("--heads", o.heads);
-  require_positive("--dim", o.dim);
-  require_positive("--context", o.context);
-  require_positive("--batch", o.batch);
-  if (o.steps) require_positive("--steps", *o.steps);
-  require_positive("--minutes", o.minutes);
-  require_positive("--lr", o.lr);
-  require(o.minutes <= most_minutes,
-          "--minutes " + text_of(o.minutes) + ": it must be at most " + text_of(most_minutes));
-  require(o.threads >= 0 && o.threads <= most_threads,
-          "--threads " + text_of(o.threads) + ": it must be 0 to " + text_of(most_threads));
-  require(o.dropout >= 0 && o.dropout < 1,
-          "--dropout " + text_of(o.dropout) + ": it must be at least 0 and below 1");
-  require(o.dtype == "f32" || o.dtype == "f64", "--dtype " + o.dtype + ": it must be f32 or f64");
-  require(o.dim % o.heads == 0,
-          "--dim " + text_of(o.dim) + ": it must be a multiple of --heads " + text_of(o.heads));
+  rules.positive("--layers", o.layers);
+  rules.positive("--heads", o.heads);
+  rules.positive("--dim", o.dim);
+  rules.positive("--context", o.context);
+  rules.positive("--batch", o.batch);
+  if (o.steps) rules.positive("--steps", *o.steps);
+  rules.positive("--minutes", o.minutes);
+  rules.positive("--lr", o.lr);
+  // Nineteen centuries; the steps done in them can be counted.
+  rules.must(o.minutes <= 1e9, option_text("--minutes", o.minutes), "be at most 1e+09");
+  rules.threads(o.threads);
+  rules.dropout(o.dropout);
+  rules.must(o.dtype == "f32" || o.dtype == "f64", option_text("--dtype", o.dtype),
+             "be f32 or f64");
+  rules.heads(o.dim, o.heads);
 }
 
 DType floating_dtype(const TrainOptions& options) {

@@ -5,7 +5,6 @@
 #include <tapehead/core/dtype.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>

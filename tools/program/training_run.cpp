@@ -50,7 +50,7 @@ RunEnd TrainingRun::run() {
   const InterruptGuard interrupt;
   started_ = last_save_ = now_seconds();
   if (is_new_) first_steps();
-  Progress progress(stdout, !is_launched());  // mpirun would show a bar as one long line
+  Progress progress(stdout, !nn::launched_rank());  // mpirun would show a bar as one long line
   while (!state_.finished() && !ends_early(interrupt)) {
     step();
     estimate_length();

@@ -4,12 +4,13 @@
 #include <tapehead/core/memory.h>
 #include <tapehead/core/parallel.h>
 #include <tapehead/graph/glob.h>
+#include <tapehead/graph/text.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 
 #include "../commands.h"
+#include "../option_rules.h"
 #include "growth.h"
 #include "isolated.h"
 
@@ -30,10 +31,9 @@ std::vector<Scenario> chosen(const std::vector<std::string>& patterns) {
 }
 
 void check(const BenchCommand& command) {
-  if (command.threads < 0 || command.threads > 1024)
-    throw ValueError(
-        "bench", "--threads " + std::to_string(command.threads) + ": it must be from 0 to 1024");
-  if (!(command.budget > 0)) throw ValueError("bench", "--budget must be positive");
+  const OptionRules rules("bench");
+  rules.threads(command.threads);
+  rules.positive("--budget", command.budget);
 }
 
 int threads_of(const BenchCommand& command) {
@@ -98,8 +98,7 @@ int run_bench(const BenchCommand& command) {
   const std::vector<Scenario> all = chosen(command.scenarios);
   if (command.list) {
     for (const Scenario& scenario : all)
-      std::cout << std::string(scenario.name).append(18 - std::string(scenario.name).size(), ' ')
-                << scenario.what << "\n";
+      std::cout << graph::left(18, scenario.name) << scenario.what << "\n";
     return done;
   }
   if (command.growth) return run_growth(threads_of(command), command.as_json);

@@ -6,8 +6,6 @@
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/softmax.h>
 
-#include <memory>
-
 #include "agreement.h"
 #include "scenario.h"
 

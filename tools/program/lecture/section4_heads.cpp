@@ -14,7 +14,6 @@
 #include <tapehead/ops/write.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 
 namespace tapehead::program::lecture {

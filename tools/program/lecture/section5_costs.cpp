@@ -10,7 +10,6 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/random.h>
 
-#include <chrono>
 #include <set>
 
 namespace tapehead::program::lecture {
@@ -167,7 +166,6 @@ Group memory(int) {
       "nn::Gpt in dry runs in f32; the lecture counts bf16, which is 2 bytes of each 4 listed"};
   reset_peak();
   const std::int64_t before = memory_stats().peak;
-  const auto start = std::chrono::steady_clock::now();
   for (const auto& [name, options, batch, per_layer, all_layers] : models) {
     const Saved saved = saved_weights(options, batch);
     const double total = saved.elements * bytes_in_bf16 / GiB;
@@ -177,10 +175,8 @@ Group memory(int) {
     group.add(std::string(name) + ": A saved a layer", "1",
               static_cast<double>(saved.tensors) / layers, exactly(1));
   }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   group.add("bytes allocated for it", "", static_cast<double>(memory_stats().peak - before),
             exactly(0));
-  group.add("seconds for all three", "", took.count(), at_most(1));
   return group;
 }
 

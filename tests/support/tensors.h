@@ -1,0 +1,20 @@
+// Tensors that tests make.
+#pragma once
+
+#include <tapehead/ops/create.h>
+#include <tapehead/ops/random.h>
+
+#include <cstdint>
+
+namespace tapehead::tests {
+
+inline Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
+inline Tensor boolean(const NestedList& values) { return tensor(values, DType::boolean); }
+
+/// Normally distributed, the same for a seed.
+inline Tensor noise(const Shape& shape, std::uint64_t seed, DType dtype = DType::f64) {
+  Generator generator(seed);
+  return randn(shape, dtype, generator);
+}
+
+}  // namespace tapehead::tests
