@@ -260,7 +260,7 @@ TEST_CASE("the peak is held to a budget, and what is live there is listed") {
                    "  saved f32 (4), 16 bytes: tanh.y: dx = g * (1 - y^2)\n"
                    "  transient f32 (4), 16 bytes: made by mul in forward of mul\n"
                    "  saved f32 (4), 16 bytes: mul.b: da = g * b\n"
-                   "  parameter f32 (4), 16 bytes: live before\n"
+                   "  parameter f32 (4), 16 bytes: what is trained\n"
                    "  transient f32 (), 4 bytes: made by sum in forward of sum");
   check_throws(ErrorKind::value, {"peaks_at_most: ", "no events"},
                [&] { (void)graph::peaks_at_most(small_graph(), 1000); });

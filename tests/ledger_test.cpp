@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -392,6 +393,19 @@ TEST_CASE("reasons name the slots that keep a storage, the parameter, or what ma
   CHECK(mentions("softmax.y: dx = y * (g - sum(g * y))"));
   CHECK(mentions("made by AdamW in update of in_proj_weight AdamW"));
   CHECK(mentions("in backward of"));
+}
+
+TEST_CASE("what only its category tells of has that as its reason") {
+  Graph graph;
+  for (const Category category :
+       {Category::transient, Category::parameter, Category::input, Category::saved,
+        Category::gradient, Category::optimizer_state, Category::constant})
+    graph.storages.push_back({.bytes = 4, .category = category});
+  const std::vector<std::string> why = graph::reasons(graph);
+  CHECK(why[1] == "what is trained");
+  CHECK(why[5] == "moments that the optimizer keeps between steps");
+  CHECK(std::set<std::string>(why.begin(), why.end()).size() == why.size());
+  CHECK(std::ranges::none_of(why, &std::string::empty));
 }
 
 TEST_CASE("a timeline needs events") {

@@ -79,7 +79,7 @@ std::string shape_text(const Graph& graph, std::int64_t storage) {
 std::string live_text(const Graph& graph, std::int64_t storage, const std::string& reason) {
   const Graph::Storage& row = graph.storages[at(storage)];
   return std::string(to_string(row.category)) + shape_text(graph, storage) + ", " +
-         format_count(row.bytes) + " bytes: " + (reason.empty() ? "live before" : reason);
+         format_count(row.bytes) + " bytes: " + reason;
 }
 
 std::int64_t checked(std::int64_t bytes) {

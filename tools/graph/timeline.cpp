@@ -77,6 +77,20 @@ class Replay {
   std::size_t until_peak_ = 0;  // events up to and with the one that made the peak
 };
 
+// What is known of a storage by its category alone.
+std::string_view reason_of(Category category) {
+  switch (category) {
+    case Category::parameter: return "what is trained";
+    case Category::optimizer_state: return "moments that the optimizer keeps between steps";
+    case Category::input: return "what the step reads";
+    case Category::constant: return "neither read nor trained";
+    case Category::saved: return "kept for the backward pass";
+    case Category::gradient: return "what the optimizer steps by";
+    case Category::transient: return "live before the step, and kept by no slot";
+  }
+  return {};
+}
+
 void append(std::string& list, const std::string& entry) {
   list += list.empty() ? entry : "; " + entry;
 }
@@ -109,7 +123,8 @@ std::vector<std::string> reasons(const Graph& graph) {
                               place(step.operation, step.module);
   }
   for (std::size_t id = 0; id < why.size(); ++id)
-    if (why[id].empty()) why[id] = made[id];
+    if (why[id].empty())
+      why[id] = made[id].empty() ? reason_of(graph.storages[id].category) : made[id];
   return why;
 }
 

@@ -31,7 +31,7 @@ struct Timeline {
 Timeline timeline(const Graph& graph, const char* operation = "timeline");
 
 /// Why each storage of the graph exists, in one line: which slots keep it and which formulas read
-/// it, the name of the parameter, or what made it.
+/// it, the name of the parameter, what made it, or else what its category says.
 std::vector<std::string> reasons(const Graph& graph);
 
 }  // namespace tapehead::graph

@@ -123,8 +123,7 @@ class Details {
           `${keptFacts(this.app, kept).formula} bytes`)),
         fact("category", swatch(storage.category), ` ${words(storage.category)}`),
         fact("asked for by", storage.operation || "unknown"), fact("id", `storage ${id}`)),
-      kept ? this.keptBy(kept) : [h("h4", {}, "Not saved"), h("p", {}, this.model.why[id] ||
-        "No slot keeps it.")],
+      kept ? this.keptBy(kept) : [h("h4", {}, "Not saved"), h("p", {}, this.model.why[id])],
       this.maskIn(kept), this.views(values), this.life(id), this.lint(`storage:${id}`)];
   }
 

@@ -143,6 +143,17 @@ export function savedBytes(graph, keepers = new Keepers(graph)) {
 /** Floating-point operations of every node, recomputed ones too. */
 export const allFlops = (graph) => graph.nodes.reduce((sum, node) => sum + node.flops, 0);
 
+// What is known of a storage by its category alone. The twin of reason_of() in timeline.cpp.
+const reasonOfCategory = {
+  parameter: "what is trained",
+  optimizer_state: "moments that the optimizer keeps between steps",
+  input: "what the step reads",
+  constant: "neither read nor trained",
+  saved: "kept for the backward pass",
+  gradient: "what the optimizer steps by",
+  transient: "live before the step, and kept by no slot",
+};
+
 /** Why each storage exists, in one line. */
 export function reasons(graph) {
   const why = graph.storages.map(() => []);
@@ -157,7 +168,8 @@ export function reasons(graph) {
     made[event.storage] = `made by ${graph.storages[event.storage].operation} in ${step.phase} ` +
       `of ${place(step.operation, step.module)}`;
   }
-  return why.map((list, id) => (list.length > 0 ? list.join("; ") : made[id]));
+  return why.map((list, id) => list.join("; ") || made[id] ||
+    reasonOfCategory[graph.storages[id].category]);
 }
 
 /** The value of a node's attribute; undefined where it has none of that name. */
