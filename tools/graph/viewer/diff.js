@@ -2,10 +2,8 @@
 // diff.cpp.
 import { describeAttribute, nodeLabel, occurrenceOf, slotLabel } from "./graph.js";
 import { describe, formatCount } from "./format.js";
-import { append } from "./lists.js";
+import { append, keyOf } from "./lists.js";
 import { makerLabel, nameLabel } from "./maker.js";
-
-const keyOf = (...parts) => JSON.stringify(parts);
 
 function describeNode(graph, node) {
   const values = (ids) => ids.map((id) => describe(graph.values[id])).join(", ");

@@ -2,6 +2,7 @@
 // that an id which is missing is -1, as in the library.
 import { checkFile } from "./check.js";
 import { place, straight } from "./format.js";
+import { keyOf } from "./lists.js";
 
 export const categories = ["parameter", "optimizer_state", "input", "constant", "saved",
   "gradient", "transient"];
@@ -49,8 +50,6 @@ export function readGraph(text, most = Infinity) {
 // ---- names -------------------------------------------------------------------------------------
 // By them no two operations and no two slots are mistaken for one another. The twin of labels.cpp;
 // labels.h tells what has a number.
-
-const keyOf = (...parts) => JSON.stringify(parts);
 
 // For each key which one it is of its equals, from 1, and whether there are several.
 function numbersOf(keys) {

@@ -1,5 +1,6 @@
 // What made a value, as a reader knows it. The twin of maker.cpp; maker.h tells what is said.
 import { nodeLabel } from "./graph.js";
+import { isSameList } from "./lists.js";
 
 const showing = new Set(["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
   "expand", "narrow", "slice", "select", "diagonal", "clone", "contiguous"]);
@@ -15,12 +16,10 @@ function behindViews({ nodes, values }, id) {
   return id;
 }
 
-const isSame = (a, b) => a.length === b.length && a.every((one, i) => one === b[i]);
-
 // "[0:64]" where `shown` is some rows of `all`; empty where it is another view.
 function rowsOf(shown, all) {
-  if (!isSame(shown.strides, all.strides) || isSame(shown.shape, all.shape) ||
-      !(all.strides[0] > 0) || !isSame(shown.shape.slice(1), all.shape.slice(1)))
+  if (!isSameList(shown.strides, all.strides) || isSameList(shown.shape, all.shape) ||
+      !(all.strides[0] > 0) || !isSameList(shown.shape.slice(1), all.shape.slice(1)))
     return "";
   const first = Math.floor((shown.offset - all.offset) / all.strides[0]);
   return `[${first}:${first + shown.shape[0]}]`;

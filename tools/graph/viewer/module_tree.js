@@ -117,8 +117,9 @@ export function moduleTree(graph, keepers, line) {
 
 // ---- folding -----------------------------------------------------------------------------------
 
-const hasSameSums = (a, b) => a.operations === b.operations && a.activations === b.activations &&
-  a.others === b.others && a.flops === b.flops;
+/** Whether two modules count alike. */
+export const hasSameSums = (a, b) => a.operations === b.operations &&
+  a.activations === b.activations && a.others === b.others && a.flops === b.flops;
 
 const isSame = (a, b) => a.name === b.name && a.repeats === b.repeats && hasSameSums(a, b) &&
   hasSameChildren(a, b);

@@ -4,7 +4,7 @@ import { bar } from "./advice_panel.js";
 import { h, panel } from "./dom.js";
 import { existsAnyway, operationLabel } from "./graph.js";
 import { formatChange, formatCount, formatShare } from "./format.js";
-import { folded, ownSum } from "./module_tree.js";
+import { folded, hasSameSums, ownSum } from "./module_tree.js";
 import { findRegions } from "./regions.js";
 import { Table, byteLines } from "./table.js";
 
@@ -63,9 +63,6 @@ function operationRow(model, nodes, depth) {
   }
   return row;
 }
-
-const hasSameSums = (a, b) => a.operations === b.operations && a.activations === b.activations &&
-  a.others === b.others && a.flops === b.flops;
 
 class Rows {
   constructor(app) {

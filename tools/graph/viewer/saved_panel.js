@@ -206,6 +206,5 @@ export function keptFacts(app, row) {
     const { node, reason } = graph.saved[slot];
     return { node, reason, label: slotLabel(graph, graph.saved[slot]) };
   });
-  return { savers, formula: bytesInLetters(row.value, row.bytes, app.letters),
-    category: words(row.category) };
+  return { savers, formula: bytesInLetters(row.value, row.bytes, app.letters) };
 }

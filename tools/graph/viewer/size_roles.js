@@ -1,5 +1,6 @@
 // What sizes stand for in a graph. A batch may be as large as a head, and a letter that stood for
 // both would tell an untruth at any other size, so it stands for neither.
+import { elements } from "./graph.js";
 
 /** What a size may be. */
 const roles = {
@@ -7,8 +8,6 @@ const roles = {
   weight: "a dim of a parameter",
   part: "a part into which a dim is split, as heads are",
 };
-
-const elements = (dims) => dims.reduce((product, dim) => product * dim, 1);
 
 // The dims into which a reshape splits one, as lists.
 function splits(from, to) {
@@ -49,7 +48,7 @@ class Roles {
         [...(readers.get(input) ?? []), node.operation]);
       // The indices are no input of the operation, and have the result's other dims.
       if (node.operation === "embedding") this.add("read", values[node.output].shape.slice(0, -1));
-      if (node.operation === "reshape" || node.operation === "view")
+      if (node.operation === "reshape")
         for (const parts of splits(values[node.inputs[0]].shape, values[node.output].shape))
           this.add("part", parts);
     }

@@ -1,7 +1,7 @@
 // What the colours of the drawn tape tell, by choice. Every colour also stands in the legend and,
 // on an operation, as a word or a number, so that no one need tell colours apart.
 import { h } from "./dom.js";
-import { bytesText, formatBytes, formatCount, words } from "./format.js";
+import { bytesText, formatCount, words } from "./format.js";
 
 const operations = {
   product: "matmul linear",
@@ -28,7 +28,7 @@ const kinds = {
   block: "a block in one operation", other: "other",
 };
 
-const dtypes = ["f32", "f64", "bf16", "f16", "i64", "i32", "bool"];
+const dtypes = ["f32", "f64", "bf16", "f16", "i64", "bool"];
 
 // Shares of all saved activations.
 const levels = [

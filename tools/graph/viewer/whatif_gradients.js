@@ -1,5 +1,6 @@
 // The gradients that cross the border of a checkpoint. The twin of checkpoint_gradients.cpp.
 import { Keepers, elementBytes, elements } from "./graph.js";
+import { isSameList } from "./lists.js";
 import { part } from "./script.js";
 
 const views = new Set(["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
@@ -8,11 +9,9 @@ const views = new Set(["reshape", "flatten", "squeeze", "unsqueeze", "transpose"
 // Bytes of a row-major tensor of the value's shape: what its gradient takes.
 const gradientBytes = (value) => elements(value.shape) * elementBytes(value.dtype);
 
-const isSameShape = (a, b) => a.length === b.length && a.every((dim, i) => dim === b[i]);
-
 // Whether the gradient of the node's output is, as it is, the gradient of this input.
 function passesGradientOn(was, node, input) {
-  const same = isSameShape(was.values[node.inputs[input]].shape, was.values[node.output].shape);
+  const same = isSameList(was.values[node.inputs[input]].shape, was.values[node.output].shape);
   if (node.operation === "add" || node.operation === "expand") return same;
   if (node.operation === "sub") return input === 0 && same;
   return views.has(node.operation);
