@@ -97,11 +97,11 @@ TEST_CASE(
   };
   refused({"--batch", "100000000000"}, "--batch 100000000000: a step needs at least ");
   refused({"--layers", "1000000000000"},
-          "--layers 1000000000000 --dim 128 --context 128 --batch 8");
+          "--layers 1000000000000 --dim 128 --context 112 --batch 8");
   refused({"--layers", "9223372036854775807"}, " 9,223,372,036,854,775,807 (8.00 EiB), and this ");
   refused({"--dim", "10000000"}, "a step needs at least ");
   refused({"--dim", "1000000000"},
-          "--dim 1000000000 --context 128 --batch 8: a tensor of such a model has ");
+          "--dim 1000000000 --context 112 --batch 8: a tensor of such a model has ");
   refused({"--dim", "9223372036854775804"}, "63 bits");
   refused({"--batch", "9223372036854775807"}, "63 bits");
   CHECK_FALSE(fs::exists(out));

@@ -202,7 +202,7 @@ void add_html(CLI::App& app, int& exit_code) {
       app, "html",
       "One page that opens from its file in any browser, without a network: what is saved, by "
       "whom, why, what is live when, and what a change would do.\n"
-      "Example: tapehead graph html step.json --sizes B=8 T=128 -o step.html",
+      "Example: tapehead graph html step.json --sizes B=8 T=112 -o step.html",
       command, run_graph_html, exit_code);
   sub.add_option("--diff", command->other, "Graph that the page compares FILE with")
       ->check(name_of_file);

@@ -17,7 +17,7 @@ struct TrainOptions {
   std::int64_t layers = 4;
   std::int64_t heads = 4;
   std::int64_t dim = 128;
-  std::int64_t context = 128;
+  std::int64_t context = 112;              ///< unlike dim, so that graph.html tells T from d
   std::int64_t batch = 8;                  ///< of each rank
   std::optional<std::int64_t> steps = {};  ///< length of the run, or else
   double minutes = 3;                      ///< its length in time

@@ -90,7 +90,7 @@ class App {
     document.title = `${title || "Tape"} - tape viewer`;
     this.strip = h("p", { id: "strip", role: "status" });
     this.letterBox = h("input", { id: "sizes", type: "text", spellcheck: "false",
-      placeholder: "none; type B=8 T=128",
+      placeholder: "none; type B=8 T=112",
       on: { change: () => this.state.set({ sizes: this.letterBox.value }) } });
     this.letterMessage = h("span", { id: "sizes-problem", class: "problem", role: "alert" });
     this.message = h("p", { id: "message", class: "problem", role: "alert" });
