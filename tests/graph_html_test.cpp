@@ -100,6 +100,15 @@ TEST_CASE("options that a page cannot show are refused") {
   check_throws(ErrorKind::value, {"the attention maps: at format: the key stands there twice"},
                [&] { page({.attention = R"({"format": "tapehead-attention/1", "format": ""})"}); });
   check_throws(ErrorKind::value, {}, [&] { page({.budgets = {"saved <"}}); });
+  const auto maps_of = [](const std::string& module) {
+    return R"({"format": "tapehead-attention/1", "maps": [{"heads": [], "module": ")" + module +
+           R"("}]})";
+  };
+  check_throws(ErrorKind::value, {"of another model", "\"layers.0.self_attn\"", "nearest name"},
+               [&] { page({.attention = maps_of("layers.0.self_attn")}); });
+  check_throws(ErrorKind::value, {"a map has no module"}, [&] {
+    page({.attention = R"({"format": "tapehead-attention/1", "maps": [{"heads": []}]})"});
+  });
 }
 
 TEST_CASE("tapehead graph html writes the page") {

@@ -1,6 +1,7 @@
 """What the tape viewer draws: the tape itself, with its colours, and attention with its masks."""
 
 import json
+import subprocess
 
 from viewer_page import PageTest, number
 
@@ -188,6 +189,34 @@ class DrawingTest(PageTest):
         self.assertEqual(len(self.all("#details .maps .heads canvas")), 2)
         self.assertEqual(self.all("#details .mask"), [])
         self.assertLess(self.one("#details .scale-line").rect["height"], 25)  # one line
+
+    def test_the_heads_of_a_module_are_in_sight_when_it_is_asked_for(self):
+        self.set_width(1280)
+        self.page("gpt", "--attention", self.attention(), state="select=module:layers")
+        self.script("document.getElementById('details').scrollTop = 1e6; scrollTo(0, 1e6)")
+        self.script("document.querySelector('#maps .link').click()")
+        self.until(lambda: self.text("#details h3") == "layers.0.self_attn")
+        low, slots, end = self.script("""
+            const box = (one) => document.querySelector(one).getBoundingClientRect();
+            return [box("#details .heads").bottom, box("#details .savers").top,
+              box("#details").bottom];""")
+        self.assertLess(low, slots)
+        self.assertLess(low, end)
+
+    def test_maps_of_modules_that_the_graph_has_not_are_refused(self):
+        file = self.attention()
+        file.write_text(file.read_text().replace("layers.0", "layers.7"))
+        said = subprocess.run([self.program, "graph", "html", self.sample("gpt"), "--attention",
+                               file], capture_output=True, text=True)
+        self.assertEqual(said.returncode, 2)
+        self.assertIn('no module of the graph is "layers.7.self_attn"; the nearest names are '
+                      "layers.0.self_attn", said.stderr)
+        then = self.samples / "in_checkpoints.json"  # which show what they do not run again
+        self.run_program("graph", "whatif", self.sample("unwatched"), "--checkpoint", "layers.*",
+                         "--graph", then)
+        self.page("in_checkpoints", "--attention", self.attention())
+        self.click("#maps .link")
+        self.until(lambda: self.all("#details .heads canvas"))
 
     def test_a_recorded_mask_is_shown_as_a_grid_with_the_queries_that_see_nothing(self):
         file = self.attention(hidden=[[".x", "xx"]])

@@ -4,12 +4,15 @@
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/json_text.h>
 #include <tapehead/graph/lint.h>
+#include <tapehead/graph/near_names.h>
 #include <tapehead/graph/page.h>
+#include <tapehead/graph/text.h>
 #include <tapehead/nn/strict_json.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 namespace tapehead::graph {
@@ -88,7 +91,30 @@ json sizes_of(const std::map<std::string, std::int64_t>& sizes) {
   return sizes;
 }
 
-std::string attention_of(const std::string& text) {
+// Whether the module, or one below it, ran: also in a checkpoint, of which a tape may know no more.
+bool runs_in(const Graph& graph, std::string_view module) {
+  const auto is_below = [](std::string_view path, std::string_view above) {
+    return above.empty() || path == above || (path.starts_with(above) && path[above.size()] == '.');
+  };
+  return std::ranges::any_of(graph.nodes, [&](const Graph::Node& node) {
+    return is_below(node.module, module) ||
+           (node.operation == "checkpoint" && is_below(module, node.module));
+  });
+}
+
+void check_modules(const Graph& graph, const json& maps) {
+  for (const json& map : maps) {
+    const std::string module = map.at("module");
+    if (runs_in(graph, module)) continue;
+    std::set<std::string_view> names;
+    for (const Graph::Node& node : graph.nodes) names.insert(node.module);
+    throw ValueError("graph html",
+                     "the attention maps are of another model: no module of the graph is \"" +
+                         fit_label(module, 60) + "\"" + near_names(module, names));
+  }
+}
+
+std::string attention_of(const Graph& graph, const std::string& text) {
   const json maps = [&] {
     try {
       return nn::parse_json(text);
@@ -98,6 +124,11 @@ std::string attention_of(const std::string& text) {
   }();
   if (!maps.is_object() || maps.value("format", json()) != "tapehead-attention/1")
     throw ValueError("graph html", "the attention maps are not of format tapehead-attention/1");
+  try {
+    check_modules(graph, maps.at("maps"));
+  } catch (const json::exception&) {
+    throw ValueError("graph html", "the attention maps: a map has no module");
+  }
   return json_line(maps);
 }
 
@@ -112,7 +143,8 @@ std::string to_html(const Graph& graph, const HtmlOptions& options) {
                       {"sizes", sizes_of(options.sizes)}};
   std::string data = element("about", json_line(about)) + element("graph", to_json(graph));
   if (options.other) data += element("other", to_json(*options.other));
-  if (!options.attention.empty()) data += element("attention", attention_of(options.attention));
+  if (!options.attention.empty())
+    data += element("attention", attention_of(graph, options.attention));
   return with_data(viewer_page, data);
 }
 

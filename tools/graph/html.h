@@ -27,9 +27,9 @@ struct HtmlOptions {
   std::string attention = {};             ///< maps in the format tapehead-attention/1, see there
 };
 
-/// The page. ValueError: a budget is malformed (assertion.h), `attention` is no such text, a letter
-/// is no single name, or a size is not positive. The graphs come from a tape or have passed
-/// validate().
+/// The page. ValueError: a budget is malformed or names nothing in the graph (assertion.h),
+/// `attention` is no such text or has maps of a module that the graph lacks, a letter is no single
+/// name, or a size is not positive. The graphs come from a tape or have passed validate().
 std::string to_html(const Graph& graph, const HtmlOptions& options = {});
 
 }  // namespace tapehead::graph

@@ -212,7 +212,8 @@ void add_html(CLI::App& app, int& exit_code) {
          "Budget, as of graph assert, that the page marks if it fails; may be given several "
          "times")
       ->allow_extra_args(false);
-  sub.add_option("--attention", command->attention, "Attention maps, format tapehead-attention/1")
+  sub.add_option("--attention", command->attention,
+                 "Attention maps of modules of the graph, format tapehead-attention/1")
       ->check(name_of_file);
   sub.add_option("--title", command->title, "Stands at the top (default: FILE)");
 }

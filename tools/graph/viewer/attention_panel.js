@@ -9,10 +9,18 @@ const howTo = () => h("p", {}, "None were recorded with this step. ",
   h("code", {}, "tapehead train"), " saved, and AttentionRecorder those of any program's; ",
   h("code", {}, "tapehead graph html ... --attention maps.json"), " puts them here.");
 
+// The module, or the one around it that the graph knows, as a checkpoint.
+function known(app, module) {
+  let path = module;
+  while (path && !app.model.byPath.has(path))
+    path = path.slice(0, Math.max(path.lastIndexOf("."), 0));
+  return path;
+}
+
 function mapsTable(app, maps) {
   return h("table", { class: "plain", id: "maps" }, h("tbody", {}, maps.map(({ module, heads }) =>
     h("tr", {}, h("td", { class: "label" }, link(straight(module), () =>
-      app.select(`module:${module}`))),
+      app.select(`module:${known(app, module)}`))),
     h("td", {}, `${plural(heads.length, "head")}, queries × keys: ` +
       `${heads[0]?.length ?? 0} × ${heads[0]?.[0]?.length ?? 0}`)))));
 }

@@ -57,6 +57,8 @@ class Details {
   update() {
     this.preview.end();
     this.close.hidden = this.selected === "";
+    if (this.selected !== this.wasSelected) this.element.scrollTop = 0;
+    this.wasSelected = this.selected;
     this.body.replaceChildren(...this.contents(this.selected) ?? [this.unknown(), ...this.help()]
       .filter(Boolean));
   }
@@ -250,6 +252,7 @@ class Details {
     const kept = model.kept.filter((row) => !row.anyway && row.modules.some(inside))
       .sort((a, b) => b.bytes - a.bytes);
     const patterns = patternsOf(this.graph, found.paths);
+    const { own, below } = heatMaps(this.app.attention, found.paths[0]);
     return [h("h3", {}, path || "(root)"),
       facts(fact("operations", formatCount(found.operations)),
         fact("saved activations", `${formatBytes(found.activations)}, ` +
@@ -259,6 +262,7 @@ class Details {
         fact("flops", formatCount(found.flops)),
         found.highest > 0 && fact("live at most", formatBytes(found.highest)),
         found.highest > 0 && fact("transient at most", formatBytes(found.transient))),
+      own,
       path && h("p", {}, h("label", {}, changeBox(this.app, "checkpoint", patterns,
         `checkpoint ${path}`, found.paths),
       ` what if ${patterns.length === 1 ? patterns[0] : path} were a checkpoint?`)),
@@ -269,7 +273,7 @@ class Details {
         h("li", {}, link(row.savers[0], () => this.app.select(row.key)),
           ` ${formatBytes(row.bytes)}`, h("div", { class: "why" }, row.why))),
       kept.length > most && h("li", {}, `and ${formatCount(kept.length - most)} more`)),
-      heatMaps(this.app.attention, found.paths[0])];
+      below];
   }
 
   // ---- steps ----

@@ -73,6 +73,10 @@ function mapsOfModule({ module, heads, ...map }) {
     })), masksOfMap(map).map((mask) => [h("h4", {}, "Its mask"), maskGrid(mask)]));
 }
 
-/** Maps of the modules at `path` and below; an empty list where none was recorded. */
-export const heatMaps = (attention, path) => (attention?.maps ?? []).filter(({ module }) =>
-  path === "" || module === path || module.startsWith(`${path}.`)).map(mapsOfModule);
+/** Maps of the module at `path`, {own}, and of those below it, {below}: lists. */
+export function heatMaps(attention, path) {
+  const maps = attention?.maps ?? [];
+  return { own: maps.filter(({ module }) => module === path).map(mapsOfModule),
+    below: maps.filter(({ module }) => module !== path &&
+      (path === "" || module.startsWith(`${path}.`))).map(mapsOfModule) };
+}
