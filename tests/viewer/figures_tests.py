@@ -113,7 +113,7 @@ class FiguresTest(PageTest):
                             "saved_activation_bytes", "peak_bytes", "parameter_bytes",
                             "gradient_bytes", "optimizer_state_bytes", "flops")
         self.assertEqual(self.text("[data-figure=flops] .formula"),
-                         "= 7176*B*T + 32*B*T^2*h")
+                         "= 32*B*T^2*h + 7176*B*T")
 
     def test_shapes_in_letters_keep_the_category_and_formulas_stand_apart(self):
         self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
@@ -152,6 +152,13 @@ class FiguresTest(PageTest):
         self.assertEqual(formulas[1:], ["8*B*T^2*h"])  # 4 bytes in each of two layers
         self.page("gpt")
         self.assertEqual(self.all("#saved-sum .formula"), [])
+
+    def test_terms_stand_by_their_degree_and_the_constant_last(self):
+        self.page("gpt", "--sizes", "B=8", "T=24", "h=3")
+        for formula in self.texts("#figures .formula"):
+            degrees = [sum(int(power or 1) for power in re.findall(r"[BTh](?:\^(\d))?", term))
+                       for term in formula.lstrip("= ").split(" + ")]
+            self.assertEqual(degrees, sorted(degrees, reverse=True), formula)
 
     def test_flops_of_fused_attention_have_the_same_letters(self):
         self.page("gpt_fused", "--sizes", "B=8", "T=24", "h=3")

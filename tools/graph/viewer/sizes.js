@@ -51,12 +51,13 @@ export function shapeInLetters(shape, sizes) {
 const filling = ({ value, bytes }) => (value
   ? { unit: elementBytes(value.dtype), dims: value.shape, amount: bytes } : { amount: bytes });
 
-// An amount that is the product of the dims, times the unit: its letters, and the sizes that are
-// none. Without such dims it is a number.
+// An amount that is the product of the dims, times the unit: its letters, how many these are, and
+// the sizes that are none. Without such dims it is a number.
 function monomial({ unit, dims, amount }, sizes) {
-  if (!dims || elements(dims) * unit !== amount) return { unit: 1, key: "", numbers: [amount] };
-  const names = dims.map((dim) => letterOf(dim, sizes));
-  return { unit, key: power(names.filter(Boolean)),
+  if (!dims || elements(dims) * unit !== amount)
+    return { unit: 1, key: "", degree: 0, numbers: [amount] };
+  const names = dims.map((dim) => letterOf(dim, sizes)), letters = names.filter(Boolean);
+  return { unit, key: power(letters), degree: letters.length,
     numbers: dims.filter((dim, i) => dim !== 1 && names[i] === "") };
 }
 
@@ -78,15 +79,16 @@ export function bytesInLetters(value, bytes, sizes) {
 }
 
 /**
- * The sum over rows {unit, dims, amount}: {formula, isFixed}, the largest term first. `isFixed`
- * when it holds sizes that are no letters. The formula is "" without a letter.
+ * The sum over rows {unit, dims, amount}: {formula, isFixed}, the term of the highest degree
+ * first, as in plan --formula, and of one degree the largest. `isFixed` when it holds sizes that
+ * are no letters. The formula is "" without a letter.
  */
 export function amountsInLetters(rows, sizes) {
   const terms = new Map();
   let isFixed = false;
   for (const row of rows) {
-    const { unit, key, numbers } = monomial(row, sizes);
-    const sum = terms.get(key) ?? { factor: 0, amount: 0, key };
+    const { unit, key, degree, numbers } = monomial(row, sizes);
+    const sum = terms.get(key) ?? { factor: 0, amount: 0, key, degree };
     sum.factor += numbers.reduce((all, size) => all * size, unit);
     sum.amount += row.amount;
     isFixed ||= numbers.length > 0;
@@ -94,7 +96,7 @@ export function amountsInLetters(rows, sizes) {
   }
   const all = [...terms.values()].filter(({ amount }) => amount > 0);
   return { isFixed, formula: all.some(({ key }) => key !== "")
-    ? all.sort((a, b) => b.amount - a.amount).map(term).join(" + ") : "" };
+    ? all.sort((a, b) => b.degree - a.degree || b.amount - a.amount).map(term).join(" + ") : "" };
 }
 
 /** The same over rows {value, bytes}. */
