@@ -71,9 +71,13 @@ class ViewerTest(PageTest):
         self.assertTrue(self.one("#message").is_displayed())
         self.click("#message .link")
         self.until(lambda: not self.one("#message").is_displayed())
-        self.page("gpt", state="sort=nothing")
-        self.assertIn("left out: sort=nothing.", self.text("#message"))
-        self.page("gpt", state="colour=kind&range=3-9&checkpoint=layers.0&sizes=B=8&sort=-why")
+        for state in ("sort=nothing", "tape=layers,layers.0", "only=odd", "colour=odd",
+                      "range=9-3", "range=0-999999"):
+            with self.subTest(state):
+                self.page("gpt", state=state)
+                self.assertIn(f"left out: {state}.", self.text("#message"))
+        self.page("gpt", state="colour=kind&range=3-9&checkpoint=layers.0&sizes=B=8&sort=-why&"
+                               "only=pins&tape=layers&tape=layers.0")
         self.assertFalse(self.one("#message").is_displayed())
 
     def test_the_keys_go_from_the_search_to_the_rows(self):
@@ -302,6 +306,17 @@ class ViewerTest(PageTest):
         self.one("#details [aria-label='close (Esc)']").click()
         self.until(lambda: "select=" not in self.driver.current_url)
 
+    def test_the_details_stand_below_the_header_at_the_page_s_end(self):
+        self.set_width(1280)
+        self.page("gpt_12", state="select=module:layers.0-11")
+        self.script("scrollTo(0, 1e6)")
+        self.until(lambda: self.script(
+            "return scrollY + innerHeight >= document.documentElement.scrollHeight - 1"))
+        header, details = self.script("""
+            return [document.querySelector("header").getBoundingClientRect().bottom,
+              document.querySelector("#details").getBoundingClientRect().top];""")
+        self.assertGreaterEqual(details, header)
+
     def test_a_very_long_name_widens_nothing(self):
         name = "n" * 100000
         self.changed_sample("long", lambda graph: [
@@ -363,6 +378,16 @@ class ViewerTest(PageTest):
         self.until(lambda: "step 10," in self.text("#details h3"))
         self.press(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
         self.until(lambda: "step 8," in self.text("#details h3"))
+
+    def test_a_step_out_of_sight_is_not_told_beside_the_timeline(self):
+        self.page("gpt_12", state="select=step:9")
+        self.assertTrue(self.text("#timeline-legend").startswith("at step 9:"))
+        peak = self.report("graph", "peak", self.sample("gpt_12"))["peak_step"]
+        self.script("""[...document.querySelectorAll("#timeline button")].find((button) =>
+            button.textContent === "zoom to the peak").click()""")
+        self.until(lambda: "range=" in self.driver.current_url)
+        self.assertTrue(self.text("#timeline-legend").startswith(f"at step {peak:,}:"))
+        self.assertIn("step 9,", self.text("#details h3"))
 
     def test_dragging_zooms_and_escape_shows_all(self):
         self.page("gpt")

@@ -12,10 +12,11 @@ import { listenToKeys } from "./keyboard.js";
 import { makeModel } from "./model.js";
 import { folded } from "./module_tree.js";
 import { modulesPanel } from "./modules_panel.js";
-import { isOrder, savedPanel } from "./saved_panel.js";
+import { isFilter, isOrder, savedPanel } from "./saved_panel.js";
 import { parseSizes, unusedSizes } from "./sizes.js";
 import { ambiguousLetters } from "./size_roles.js";
 import { State, parametersIn, unknownNames } from "./state.js";
+import { colourings } from "./tape_colours.js";
 import { tapePanel } from "./tape_panel.js";
 import { timelinePanel } from "./timeline_panel.js";
 import { answered } from "./whatif.js";
@@ -25,10 +26,18 @@ const data = (id) => document.getElementById(id)?.textContent;
 const sizesText = (sizes) =>
   Object.entries(sizes).map(([name, size]) => `${name}=${size}`).join(" ");
 
-// What the page's address asks for and the page does not know.
-function unknownIn(hash) {
-  const orders = parametersIn(hash).getAll("sort").filter((order) => !isOrder(order));
-  return [...unknownNames(hash), ...orders.map((order) => `sort=${fitLabel(order, 60)}`)];
+// What the page's address asks for and the page does not know, as of modules that are none.
+function unknownIn(hash, { model, second }) {
+  const isModule = (path) => model.byPath.has(path) || (second?.byPath.has(path) ?? false);
+  const isSpan = (text) => {
+    const [from, to] = text.split("-").map(Number);
+    return from < to && to <= model.graph.steps.length;
+  };
+  const rules = { sort: isOrder, tape: isModule, only: isFilter, range: isSpan,
+    colour: (name) => colourings.some(([known]) => known === name) };
+  const parts = Object.entries(rules).flatMap(([name, isKnown]) => parametersIn(hash).getAll(name)
+    .filter((text) => !isKnown(text)).map((text) => `${name}=${fitLabel(text, 60)}`));
+  return [...unknownNames(hash), ...parts];
 }
 
 // What every panel is given: the graph's model, what it is compared with, and the state. A panel
@@ -48,10 +57,10 @@ class App {
     this.shown = new Map();
     this.unread = new Set(this.about.findings.filter(({ rule }) => rule === "unread")
       .map(({ slot }) => this.keyOfSlot(slot)));
-    this.address = unknownIn(location.hash);
+    this.address = unknownIn(location.hash, this);
     this.state = new State({ sizes: sizesText(this.about.sizes) }, () => this.update());
     addEventListener("hashchange", () => {
-      this.address = unknownIn(location.hash);
+      this.address = unknownIn(location.hash, this);
       this.showStrip();
     });
     this.compare();

@@ -1,6 +1,6 @@
 // A graph with all that the panels ask of it, computed once.
-import { Keepers, allFlops, categories, existsAnyway, neededBytes, reasons, savedBytes, slotLabel }
-  from "./graph.js";
+import { Keepers, allFlops, categories, existsAnyway, neededBytes, operationLabel, reasons,
+  savedBytes, slotLabel } from "./graph.js";
 import { describe, formatCount, words } from "./format.js";
 import { makerLabel, makerOf, nameOf } from "./maker.js";
 import { lifetimes, replay } from "./replay.js";
@@ -34,9 +34,7 @@ function keptRow(model, key, bytes, slots, packing) {
     category: packing < 0 ? storage.category : "saved",
     name, what: name || made || slotLabel(graph, first),
     made: made || "not on this tape",
-    // Some rows of a parameter tell more than the module, which the saver's often is.
-    madeBy: maker ? { operation: `by ${maker.operation}`,
-      from: maker.parameter.endsWith("]") ? maker.parameter : maker.module }
+    madeBy: maker ? { operation: `by ${operationLabel(graph, maker.node)}`, from: maker.module }
       : { operation: "a constant", from: "not on this tape" },
     savers: slots.slice(0, 8).map((slot) => slotLabel(graph, graph.saved[slot])),
     modules: slots.map((slot) => graph.nodes[graph.saved[slot].node].module),

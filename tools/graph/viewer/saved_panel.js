@@ -16,6 +16,9 @@ const filters = [
   { name: "activations", label: "activations only", keeps: (row) => !row.anyway },
 ];
 
+/** Whether there is such a filter. */
+export const isFilter = (name) => filters.some((filter) => filter.name === name);
+
 // The pattern as it was typed, or null when it is no regular expression.
 function expressionOf(query) {
   try {
@@ -150,7 +153,7 @@ class SavedPanel {
         cell: (row) => lines(slotLabelInModule(app.model.graph,
           app.model.graph.saved[row.slots[0]]) + (row.slots.length > 1 ? ` and ${formatCount(row.slots.length - 1)} more` : ""),
         row.modules[0] || "(root)") },
-      { key: "made", title: "tensor", width: "minmax(98px, 0.8fr)", sortable: true,
+      { key: "made", title: "tensor", width: "minmax(112px, 0.8fr)", sortable: true,
         cell: (row) => (row.name ? lines(row.name, words(row.category))
           : lines(row.madeBy.operation, row.madeBy.from)) },
       { key: "shape", title: "shape", width: "minmax(142px, 0.8fr)", sortable: true,

@@ -204,8 +204,8 @@ class Drawing {
   }
 
   cursor() {
-    const [kind, id] = this.select.split(":");
-    if (kind === "step") this.mark(Number(id), Number(id) + 1);
+    const [kind, id] = this.select.split(":"), step = Number(id), [from, to] = this.range;
+    if (kind === "step" && step >= from && step < to) this.mark(step, step + 1);
   }
 
   /** Lays a veil over some steps, between two lines. */

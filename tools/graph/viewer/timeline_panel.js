@@ -78,9 +78,10 @@ class TimelinePanel {
     if (event.buttons === 1 && this.from !== null) this.draw().mark(this.from, step);
   }
 
+  // Of this step, or of the peak where it is not in sight.
   tell(step) {
-    const { model } = this.app;
-    const at = step >= 0 && step < model.line.highest.length ? step : model.line.peakStep;
+    const { model } = this.app, [from, to] = this.range;
+    const at = step >= from && step < to ? step : model.line.peakStep;
     this.readout.textContent = at < 0 ? "" : `${stepText(model.graph, at)}: at most ` +
       `${bytesText(model.line.highest[at])} live${at === model.line.peakStep
         ? ", the peak" : ""}`;
