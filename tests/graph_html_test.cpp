@@ -8,6 +8,7 @@
 
 #include <tapehead/graph/html.h>
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/lint.h>
 #include <tapehead/nn/atomic_file.h>
 
 #include <doctest/doctest.h>
@@ -87,6 +88,21 @@ TEST_CASE("a page tells findings of the lint, budgets and letters for sizes") {
   CHECK(about["budgets"][1]["holds"] == false);
   CHECK(about["budgets"][1]["comparisons"][0]["figure"] == 2);
   CHECK(about["findings"][0]["rule"] == "masked_fill");
+}
+
+TEST_CASE("a page of two graphs holds both to the budgets, and tells the findings of both") {
+  const Graph gpt = gpt_step(), attention = attention_step();
+  const auto about = [&](const graph::HtmlOptions& options) {
+    return nlohmann::json::parse(data(graph::to_html(gpt, options), "about"));
+  };
+  const auto both = about(
+      {.other = &attention, .budgets = {"saved < 1", "saved(operation=\"cross_entropy\") > 0"}});
+  CHECK(both["budgets"].size() == 2);
+  CHECK(both["other_budgets"][0]["comparisons"][0]["figure"] == attention.saved_activation_bytes());
+  CHECK(both["other_budgets"][1]["problem"].get<std::string>().find("cross_entropy") !=
+        std::string::npos);
+  CHECK(both["other_findings"].size() == graph::lint(attention).size());
+  CHECK_FALSE(about({}).contains("other_budgets"));
 }
 
 TEST_CASE("options that a page cannot show are refused") {

@@ -407,7 +407,10 @@ class ViewerTest(PageTest):
         saved = self.report("graph", "summary", self.sample("gpt"))["saved_activation_bytes"]
         self.assertIn(f"budget failed: saved < 1 (found {saved:,})", marks)
         self.assertIn("1 budget met", marks)
-        self.assertIn("lint: 1 finding", marks)
+        (finding,) = self.report("graph", "lint", self.sample("gpt"), codes=(1,))["findings"]
+        self.assertIn(f"lint: 1 finding, {finding['freed_bytes']} bytes, "
+                      f"{100 * finding['freed_bytes'] / saved:.1f} % of what is saved", marks)
+        self.assertFalse(self.all(".badge.bad:not(:first-child)"))  # so little is no alarm
         self.assertIn("masked_fill", self.text("#findings"))
 
     def test_hostile_names_are_text(self):

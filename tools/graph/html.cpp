@@ -64,17 +64,32 @@ json findings_of(const Graph& graph) {
   return all;
 }
 
+json budget_of(const Graph& graph, const std::string& budget) {
+  const Assertion assertion = check_assertion(graph, budget);
+  json figures = json::array();
+  for (const Assertion::Comparison& comparison : assertion.comparisons)
+    figures.push_back({{"text", comparison.text},
+                       {"figure", comparison.figure},
+                       {"in_bytes", comparison.in_bytes},
+                       {"holds", comparison.holds}});
+  return {{"text", budget}, {"holds", assertion.holds}, {"comparisons", figures}};
+}
+
 json budgets_of(const Graph& graph, const std::vector<std::string>& budgets) {
   json all = json::array();
+  for (const std::string& budget : budgets) all.push_back(budget_of(graph, budget));
+  return all;
+}
+
+// Of the graph that is compared, which may have none of what a filter names: the page tells.
+json other_budgets_of(const Graph& graph, const std::vector<std::string>& budgets) {
+  json all = json::array();
   for (const std::string& budget : budgets) {
-    const Assertion assertion = check_assertion(graph, budget);
-    json figures = json::array();
-    for (const Assertion::Comparison& comparison : assertion.comparisons)
-      figures.push_back({{"text", comparison.text},
-                         {"figure", comparison.figure},
-                         {"in_bytes", comparison.in_bytes},
-                         {"holds", comparison.holds}});
-    all.push_back({{"text", budget}, {"holds", assertion.holds}, {"comparisons", figures}});
+    try {
+      all.push_back(budget_of(graph, budget));
+    } catch (const ValueError& error) {
+      all.push_back({{"text", budget}, {"problem", error.what()}});
+    }
   }
   return all;
 }
@@ -135,12 +150,16 @@ std::string attention_of(const Graph& graph, const std::string& text) {
 }  // namespace
 
 std::string to_html(const Graph& graph, const HtmlOptions& options) {
-  const json about = {{"title", options.title},
-                      {"file", options.file},
-                      {"other_file", options.other_file},
-                      {"findings", findings_of(graph)},
-                      {"budgets", budgets_of(graph, options.budgets)},
-                      {"sizes", sizes_of(options.sizes)}};
+  json about = {{"title", options.title},
+                {"file", options.file},
+                {"other_file", options.other_file},
+                {"findings", findings_of(graph)},
+                {"budgets", budgets_of(graph, options.budgets)},
+                {"sizes", sizes_of(options.sizes)}};
+  if (options.other) {
+    about["other_findings"] = findings_of(*options.other);
+    about["other_budgets"] = other_budgets_of(*options.other, options.budgets);
+  }
   std::string data = element("about", json_line(about)) + element("graph", to_json(graph));
   if (options.other) data += element("other", to_json(*options.other));
   if (!options.attention.empty())

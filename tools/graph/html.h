@@ -23,7 +23,7 @@ struct HtmlOptions {
   const Graph* other = nullptr;     ///< the page opens with what changed from the graph to this one
   std::string other_file = {};      ///< of the other graph, as the page names it
   std::map<std::string, std::int64_t> sizes = {};  ///< letters for dims: {{"B", 8}, {"T", 128}}
-  std::vector<std::string> budgets = {};  ///< assertions (assertion.h); those that fail are marked
+  std::vector<std::string> budgets = {};  ///< assertions (assertion.h), held to both graphs
   std::string attention = {};             ///< maps in the format tapehead-attention/1, see there
 };
 

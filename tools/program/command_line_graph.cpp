@@ -209,8 +209,8 @@ void add_html(CLI::App& app, int& exit_code) {
   add_sizes(sub, command);
   sub.add_option(
          "--assert", command->budgets,
-         "Budget, as of graph assert, that the page marks if it fails; may be given several "
-         "times")
+         "Budget, as of graph assert, that the page marks if it fails, in either graph; may be "
+         "given several times")
       ->allow_extra_args(false);
   sub.add_option("--attention", command->attention,
                  "Attention maps of modules of the graph, format tapehead-attention/1")

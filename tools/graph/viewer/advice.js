@@ -10,6 +10,9 @@ const isNumber = (name) => /^[0-9]+$/.test(name);
 export const starred = (path) =>
   path.split(".").map((name) => (isNumber(name) ? "*" : name)).join(".");
 
+/** "layers.* add#2" of "layers.3 add#2": the same of each word, as label_without_numbers() has it. */
+export const starredWords = (label) => label.split(" ").map(starred).join(" ");
+
 /** "layers.*.self_attn softmax.y". */
 export const starredLabel = (graph, slot) =>
   place(slotLabelInModule(graph, slot), starred(graph.nodes[slot.node].module));

@@ -65,7 +65,7 @@ function changeRow(app, { change, now, then }) {
     h("td", { class: "right number" }, extraFlops(now.flops, then.flops, change.kind)),
     h("td", {}, h("button", { type: "button", class: "small",
       "data-change": `${change.kind} ${change.pattern}`,
-      on: { click: () => app.state.set({ changes: [...app.state.value.changes, change] }) } },
+      on: { click: () => app.ask([...app.made, change]) } },
     "try it")));
 }
 
@@ -137,7 +137,9 @@ export function advicePanel(app) {
           "on the tape. What is selected stays as recorded."))),
     findingsTable(app));
   let shown = null;  // letters
+  const title = element.querySelector("h2"), asked = title.textContent;
   return { element, uses: [], update() {
+    title.textContent = asked + (app.second ? `: before, ${app.fileNames()[0]}` : "");
     if (shown === app.letters) return;
     shown = app.letters;
     who.replaceChildren(saversTable(app));

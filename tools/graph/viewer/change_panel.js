@@ -1,8 +1,9 @@
 // What is compared with what: a what-if question, or a second graph.
-import { changeText, fusedNote } from "./advice.js";
+import { changeText, fusedNote, starredWords } from "./advice.js";
 import { h, link, panel } from "./dom.js";
 import { diff } from "./diff.js";
 import { formatBytes, formatChange, formatCount, formatKnown } from "./format.js";
+import { append, keyOf } from "./lists.js";
 import { Table, lines } from "./table.js";
 import { commands, figures } from "./whatif.js";
 
@@ -35,28 +36,61 @@ const inSight = 16;  // characters that are left in any cell
 
 // The text from the word in which it differs from the other, so that a cell that is cut shows it.
 function fromDifference(text, other) {
-  if (text === "") return "-";
   let same = 0;
   while (same < Math.min(text.length, other.length) && text[same] === other[same]) ++same;
   const start = same > inSight ? text.lastIndexOf(" ", same - 1) + 1 : 0;
-  return h("div", { class: "two-lines", title: text }, start > 0 && text !== other ? `… ${text.slice(start)}` : text);
+  return start > 0 ? `… ${text.slice(start)}` : text;
 }
+
+// What it was, and below it what it is; one of them where there is no other.
+function beforeAndAfter({ before, after }) {
+  if (before === after || before === "" || after === "")
+    return h("div", { class: "two-lines", title: before || after }, before || after);
+  return [h("div", { title: before }, fromDifference(before, after)),
+    h("div", { title: after }, "→ ", fromDifference(after, before))];
+}
+
+const times = ({ all }) => (all.length > 1 ? ` × ${formatCount(all.length)}` : "");
+
+// Of what slots keep together no sum is told: they may keep the same memory.
+const each = ({ all = [] }) => (all.length > 1 ? "each" : "");
 
 function entryTable(app) {
   const columns = [
     { key: "kind", title: "change", width: "90px", cell: (row) =>
-      h("span", { class: `kind ${row.kind}` }, `${signs[row.kind]} ${row.kind}`) },
+      lines(h("span", { class: `kind ${row.kind}` }, `${signs[row.kind]} ${row.kind}`),
+        times(row)) },
     { key: "place", title: "where", width: "minmax(180px, 3fr)", cell: (row) =>
-      lines(row.to ? `${row.place} → ${row.to}` : row.place, row.name || (row.madeBy && `made by ${row.madeBy}`)) },
-    { key: "before", title: "before", width: "minmax(120px, 2fr)",
-      cell: (row) => fromDifference(row.before, row.after) },
-    { key: "after", title: "after", width: "minmax(120px, 2fr)",
-      cell: (row) => fromDifference(row.after, row.before) },
-    { key: "bytes", title: "bytes kept", width: "130px", right: true, cell: (row) =>
-      (row.slot ? formatChange(row.bytesAfter - row.bytesBefore) : "") },
+      lines(row.to ? `${row.place} → ${row.to}` : row.place,
+        row.name || (row.madeBy && `made by ${row.madeBy}`)) },
+    { key: "what", title: "what it was → what it is", width: "minmax(240px, 4fr)",
+      cell: beforeAndAfter },
+    { key: "bytes", title: "bytes kept", width: "100px", right: true, cell: (row) =>
+      (row.slot ? lines(formatChange(row.bytesAfter - row.bytesBefore), each(row)) : "") },
   ];
-  return new Table({ label: "What changed", columns, key: (row) => `change:${row.id}`,
-    height: 44, tallest: 8, open: (row) => app.select(`change:${row.id}`), empty: "nothing differs" });
+  return new Table({ label: "What changed", columns, key: (row) => row.key, height: 44, tallest: 8,
+    open: (row) => app.select(row.key), empty: "nothing differs" });
+}
+
+// What one entry and all that are alike, but for the numbers of their modules, have in common.
+const likeness = ({ kind, slot, before, after, bytesBefore, bytesAfter, place, to, name, madeBy }) =>
+  keyOf(kind, slot, before, after, bytesBefore, bytesAfter,
+    ...[place, to, name, madeBy].map(starredWords));
+
+// Several entries as one row.
+function together(all) {
+  const [first] = all;
+  if (all.length === 1) return { ...first, key: `change:${first.id}`, all };
+  const { place, to, name, madeBy } = first;
+  return { ...first, key: `changes:${first.id}`, all, place: starredWords(place),
+    to: starredWords(to), name: starredWords(name), madeBy: starredWords(madeBy) };
+}
+
+// Entries that are alike stand together, in the order of the first of each.
+function groupsOf(entries) {
+  const groups = new Map();
+  for (const entry of entries) append(groups, likeness(entry), entry);
+  return [...groups.values()].map(together);
 }
 
 // Operations and slots that differ, in one list with ids.
@@ -109,9 +143,8 @@ class ChangePanel {
       this.pattern.reportValidity();
       return;
     }
-    this.app.state.set({ changes: [...this.app.state.value.changes,
-      { kind: this.kind.value, pattern }] });
-    this.pattern.value = "";
+    const change = { kind: this.kind.value, pattern };
+    if (this.app.ask([...this.app.made, change])) this.pattern.value = "";
   }
 
   drop(index) {
@@ -121,21 +154,23 @@ class ChangePanel {
   update() {
     const { app } = this;
     const { changes } = app.state.value;
-    this.list.replaceChildren(...changes.map((change, i) => h("span", { class: "chip" },
-      changeText(change), h("button", { type: "button",
-        "aria-label": `take back: ${changeText(change)}`,
-        on: { click: () => this.drop(i) } }, "×"))),
+    const isMade = ({ kind, pattern }) =>
+      app.made.some((one) => one.kind === kind && one.pattern === pattern);
+    this.list.replaceChildren(...changes.map((change, i) => h("span", {
+      class: isMade(change) ? "chip" : "chip refused" }, h("span", {}, changeText(change)),
+    h("button", { type: "button", "aria-label": `take back: ${changeText(change)}`,
+      on: { click: () => this.drop(i) } }, "×"))),
     changes.length > 0 ? link("take all back", () => app.state.set({ changes: [] })) : "",
-    app.second && changes.length === 0 ? link("take the second graph back", () =>
+    app.second && app.made.length === 0 ? link("take the second graph back", () =>
       app.closeOther()) : "");
     this.problem.textContent = app.problem;
     this.problem.hidden = app.problem === "";
-    this.element.querySelector("h2").textContent = app.other && changes.length === 0
+    this.element.querySelector("h2").textContent = app.other && app.made.length === 0
       ? "Before and after" : "What if";
     if (this.shown === app.other) return;
     this.shown = app.other;
     app.changeEntries = [];
-    this.answer.replaceChildren(...(app.other ? this.compare(changes) : []));
+    this.answer.replaceChildren(...(app.other ? this.compare(app.made) : []));
     this.entries.draw();  // in the page, so that its head leaves out the bar for scrolling
   }
 
@@ -144,7 +179,7 @@ class ChangePanel {
     const { model, other } = app;
     const all = changesOf(app);
     app.changeEntries = all;
-    this.entries.show(all);
+    this.entries.show(groupsOf(all));
     const count = (kind) => all.filter((entry) => entry.kind === kind).length;
     const isWhatIf = changes.length > 0;
     return [h("div", { class: "pair" },
@@ -164,18 +199,33 @@ class ChangePanel {
 
 export const changePanel = (app) => new ChangePanel(app);
 
+function entryFacts(entry) {
+  const line = (name, text) => [h("dt", {}, name), h("dd", {}, text || "-")];
+  return h("dl", { class: "facts" }, entry.to ? line("moved to", entry.to) : [],
+    entry.name ? line("value", entry.name) : [],
+    entry.madeBy ? line("made by", entry.madeBy) : [],
+    line("before", entry.before), line("after", entry.after),
+    entry.slot ? line("bytes kept before", `${formatBytes(entry.bytesBefore)} ${each(entry)}`) : [],
+    entry.slot ? line("bytes kept after", `${formatBytes(entry.bytesAfter)} ${each(entry)}`) : []);
+}
+
 /** What a change's entry tells in the details, with the way to what it was. */
 export function changeDetails(app, entry) {
   const { slot, idBefore } = entry;
   const key = idBefore < 0 ? "" : slot ? app.keyOfSlot(idBefore) : `node:${idBefore}`;
-  const line = (name, text) => [h("dt", {}, name), h("dd", {}, text || "-")];
-  return [h("h3", {}, `${signs[entry.kind]} ${entry.kind}: ${entry.place}`),
-    h("dl", { class: "facts" }, entry.to ? line("moved to", entry.to) : [],
-      entry.name ? line("value", entry.name) : [],
-      entry.madeBy ? line("made by", entry.madeBy) : [],
-      line("before", entry.before), line("after", entry.after),
-      entry.slot ? line("bytes kept before", formatBytes(entry.bytesBefore)) : [],
-      entry.slot ? line("bytes kept after", formatBytes(entry.bytesAfter)) : []),
+  return [h("h3", {}, `${signs[entry.kind]} ${entry.kind}: ${entry.place}`), entryFacts(entry),
     key && h("p", {}, link(`show ${slot ? "what was kept" : "the operation"}`, () =>
       app.select(key)))];
+}
+
+/** The same of a row that stands for several entries, which has this key, with each of them. */
+export function changesDetails(app, key) {
+  const group = groupsOf(app.changeEntries).find((one) => one.key === key);
+  if (!group) return null;
+  const table = new Table({ label: "Each change", key: (entry) => `change:${entry.id}`, tallest: 16,
+    open: (entry) => app.select(`change:${entry.id}`), columns: [
+      { key: "place", title: "where", width: "minmax(80px, 1fr)", cell: ({ place }) => place }] });
+  table.show(group.all);
+  return [h("h3", {}, `${signs[group.kind]} ${group.kind}: ${group.place}${times(group)}`),
+    entryFacts(group), h("h4", {}, "Each of them"), table.element];
 }

@@ -1,7 +1,7 @@
 // All that is known of what is selected, with links to its neighbours.
 import { starred } from "./advice.js";
 import { bar } from "./advice_panel.js";
-import { changeDetails } from "./change_panel.js";
+import { changeDetails, changesDetails } from "./change_panel.js";
 import { swatch } from "./colours.js";
 import { h, link } from "./dom.js";
 import { categories, describeAttribute, nodeLabel } from "./graph.js";
@@ -79,6 +79,7 @@ class Details {
     const row = Number(id);
     if (kind === "module" || kind === "own") return this.module(id);
     if (kind === "savers") return saversDetails(this.app, id);
+    if (kind === "changes") return changesDetails(this.app, `changes:${id}`);
     if (kind === "change") {
       const entry = this.app.changeEntries.find((one) => one.id === id);
       return entry && changeDetails(this.app, entry);

@@ -1,5 +1,5 @@
 // The header's numbers, the three words, and what is wrong.
-import { changeText, fusedNote, savers } from "./advice.js";
+import { changeText, fusedNote, savers, shortLabel } from "./advice.js";
 import { saversLink } from "./savers_details.js";
 import { h, link } from "./dom.js";
 import { bytesText, formatChange, formatCount, formatShare, formatUnits, plural }
@@ -123,18 +123,37 @@ function badge(kind, text, onClick) {
   return h("button", { type: "button", class: `badge ${kind}`, on: { click: onClick } }, text);
 }
 
-function badges(app) {
-  const { about, model } = app;
-  const failed = about.budgets.filter((budget) => !budget.holds);
+// `of`: " before" or " after" where two graphs are compared, else "".
+function budgetBadges(budgets, of) {
   const found = (comparisons) => comparisons.filter(({ holds }) => !holds)
     .map(({ figure: one }) => formatCount(one)).join(", ");
-  const list = failed.map(({ text, comparisons }) =>
-    badge("bad", `budget failed: ${text} (found ${found(comparisons)})`));
-  const met = about.budgets.length - failed.length;
-  if (met > 0) list.push(badge("good", `${plural(met, "budget")} met`));
-  if (about.findings.length > 0)
-    list.push(badge("bad", `lint: ${plural(about.findings.length, "finding")}`, () =>
-      document.getElementById("findings")?.scrollIntoView({ block: "center" })));
+  const list = budgets.filter(({ holds }) => !holds).map(({ text, comparisons, problem }) =>
+    badge("bad", problem ? `budget not checked${of}: ${problem}`
+      : `budget failed${of}: ${text} (found ${found(comparisons)})`));
+  const met = budgets.length - list.length;
+  return met > 0 ? [...list, badge("good", `${plural(met, "budget")} met${of}`)] : list;
+}
+
+const smallShare = 0.01;  // of the saved activations: below it no one need be alarmed
+
+function lintBadge(findings, { summary }, of, onClick) {
+  if (findings.length === 0) return [];
+  const all = summary.saved_activation_bytes;
+  const freed = findings.reduce((sum, finding) => sum + finding.freed, 0);
+  return [badge(freed < smallShare * all ? "quiet" : "bad", `lint${of}: ` +
+    `${plural(findings.length, "finding")}, ${bytesText(freed)}, ${formatShare(freed, all)} of ` +
+    "what is saved", onClick)];
+}
+
+// The second graph's are known of the one that the page was written with.
+function badges(app) {
+  const { about, model, second } = app;
+  const of = second ? " before" : "";
+  const list = [...budgetBadges(about.budgets, of),
+    ...lintBadge(about.findings, model, of, () =>
+      document.getElementById("findings")?.scrollIntoView({ block: "center" }))];
+  if (second && !app.isDropped) list.push(...budgetBadges(about.other_budgets, " after"),
+    ...lintBadge(about.other_findings, second, " after"));
   const planned = model.graph.nodes.filter((node) => node.planned).length;
   if (planned > 0) list.push(badge("note", `planned, not proven: a real run refuses ` +
     `${plural(planned, "operation")} in bf16 or f16`));
@@ -145,12 +164,12 @@ function badges(app) {
 const mostAlike = 4;
 const countWords = ["two", "three", "four", "five", "six", "seven", "eight", "nine"];
 
-// Who keeps the most, and why: one, or several that keep as much.
-function keepsMost(app) {
-  const all = savers(app.model), total = app.model.summary.saved_activation_bytes;
+// Who keeps the most, and why: one, or several that keep as much. `name` makes an element, or text,
+// of a group of savers().
+function keepsMost(model, name) {
+  const all = savers(model), total = model.summary.saved_activation_bytes;
   const first = all.filter(({ bytes }) => bytes === all[0].bytes), { length } = first;
   if (length === 0) return [];
-  const name = (group) => saversLink(app, group);
   const bytes = bytesText(all[0].bytes), share = formatShare(all[0].bytes, total);
   if (length === 1) return ["the most is kept by ", name(first[0]),
     first[0].rows.length > 1 ? ` × ${formatCount(first[0].rows.length)}` : "",
@@ -162,17 +181,22 @@ function keepsMost(app) {
     length > mostAlike ? "; and others." : "."];
 }
 
-// The answer for those who read one line: who keeps the most, why, and what would help the most.
+// The answer for those who read one line: who keeps the most, why, and what would help the most; of
+// two graphs, of each.
 function inShort(app) {
-  const most = keepsMost(app);
-  if (most.length === 0) return [];
-  const line = [h("strong", {}, "In short: "), ...most.flat(Infinity)];
-  if (!app.best) return line;
+  const most = keepsMost(app.model, (group) => saversLink(app, group));
+  const title = (of) => h("strong", {}, `In short${app.second ? `, ${of}` : ""}: `);
+  const line = most.length > 0 ? [title("before"), ...most.flat(Infinity), ...whatHelps(app)] : [];
+  const after = app.second ? keepsMost(app.second, (group) => shortLabel(group.label)) : [];
+  return after.length > 0 ? [...line, h("br"), title("after"), ...after.flat(Infinity)] : line;
+}
+
+function whatHelps(app) {
+  if (!app.best) return [];
   const { change, now, then } = app.best;
   const key = then.peak_bytes < now.peak_bytes ? "peak_bytes" : "saved_activation_bytes";
   const extra = then.flops - now.flops;
-  return [...line, " Of what was tried, ", link(changeText(change), () => app.state.set({
-    changes: [...app.state.value.changes, change] })),
+  return [" Of what was tried, ", link(changeText(change), () => app.ask([...app.made, change])),
   ` brings the ${key === "peak_bytes" ? "peak" : "saved bytes"} down the most, from ` +
     `${formatCount(now[key])} to `, h("span", { class: "less" }, formatCount(then[key])),
   `, for ${extra > 0 ? `${formatCount(extra)} flops more` : "no more recorded flops"}` +

@@ -19,7 +19,7 @@ import { State, parametersIn, unknownNames } from "./state.js";
 import { colourings } from "./tape_colours.js";
 import { tapePanel } from "./tape_panel.js";
 import { timelinePanel } from "./timeline_panel.js";
-import { answered } from "./whatif.js";
+import { answeredInPart } from "./whatif.js";
 
 const data = (id) => document.getElementById(id)?.textContent;
 
@@ -40,6 +40,9 @@ function unknownIn(hash, { model, second }) {
   return [...unknownNames(hash), ...parts];
 }
 
+const refusals = (refused) => refused.map(({ why }) =>
+  `This change cannot be made: ${why}.`).join(" ");
+
 // What every panel is given: the graph's model, what it is compared with, and the state. A panel
 // has an element, a list `uses` of the parts of the state that it shows, and update().
 class App {
@@ -50,8 +53,10 @@ class App {
     const second = data("other");
     this.second = second ? makeModel(readGraph(second)) : null;
     this.secondName = this.about.other_file;
+    this.isDropped = false;  // the second graph, onto the page that was written without it
     this.problem = "";
-    this.notes = [];  // on the change
+    this.notes = [];  // on the changes
+    this.made = [];  // of the changes, those that can be made
     this.best = null;  // of the changes that were tried
     this.changeEntries = [];
     this.shown = new Map();
@@ -120,16 +125,16 @@ class App {
     const problems = [this.problem, unknown].filter(Boolean).join(" ");
     this.message.replaceChildren(`${problems} `, link("dismiss", () => this.dismiss()));
     this.message.hidden = problems === "";
-    const { changes } = this.state.value, { model, other } = this;
+    const { model, other, made } = this;
     this.strip.hidden = other === null;
     if (other === null) return;
     const figure = (name, key) => ` ${name} ${formatKnown(model.summary[key])} → ` +
       `${formatKnown(other.summary[key])} bytes.`;
-    this.strip.replaceChildren(h("strong", {}, changes.length > 0
-      ? `What if: ${changes.map(changeText).join(", ")}.`
+    this.strip.replaceChildren(h("strong", {}, made.length > 0
+      ? `What if: ${made.map(changeText).join(", ")}.`
       : `Before: ${this.fileNames()[0]}, after: ${this.fileNames()[1]}.`),
     figure("Saved", "saved_activation_bytes"), figure("Peak", "peak_bytes"), " ",
-    link("take back", () => (changes.length > 0 ? this.state.set({ changes: [] })
+    link("take back", () => (made.length > 0 ? this.state.set({ changes: [] })
       : this.closeOther())));
   }
 
@@ -144,22 +149,31 @@ class App {
     this.problem = "";
     this.other = this.second;
     this.otherName = "after";
-    this.notes = [];
-    if (changes.length === 0) return;
-    try {
-      const { graph, notes } = answered(this.model.graph, changes);
-      this.other = makeModel(graph);
-      this.notes = notes;
-      this.otherName = "then";
-    } catch (error) {
-      this.problem = `This change cannot be made: ${error.message}`;
+    const { graph, notes, made, refused } = answeredInPart(this.model.graph, changes);
+    Object.assign(this, { notes, made, problem: refusals(refused) });
+    if (made.length === 0) return;
+    this.other = makeModel(graph);
+    this.otherName = "then";
+  }
+
+  /** Makes these changes; where one of them cannot be made, tells why and leaves all as it is. */
+  ask(changes) {
+    const { refused } = answeredInPart(this.model.graph, changes);
+    if (refused.length === 0) {
+      this.state.set({ changes });
+      return true;
     }
+    this.problem = refusals(refused);
+    this.shown.clear();  // a box that was ticked is drawn as it was
+    this.update();
+    return false;
   }
 
   async openOther(file) {
     try {
       this.second = makeModel(readGraph(await file.text(), Number.MAX_SAFE_INTEGER));
       this.secondName = file.name;
+      this.isDropped = true;
       this.state.set({ changes: [] });
     } catch (error) {
       this.problem = `${file.name} cannot be compared: ${error.message}`;

@@ -28,14 +28,14 @@ export function patternsOf(graph, paths) {
  * one; the box is undecided where only some of it is changed.
  */
 export function changeBox(app, kind, patterns, label, names = patterns) {
-  const { changes } = app.state.value;
+  const changes = app.made;
   const has = (pattern) => changes.some((one) => one.kind === kind && one.pattern === pattern);
   const checked = patterns.every(has) || names.every(has);
   const toggle = () => {
     const rest = changes.filter((one) => one.kind !== kind ||
       ![...patterns, ...names].includes(one.pattern));
-    app.state.set({ changes: checked ? rest
-      : [...rest, ...patterns.map((pattern) => ({ kind, pattern }))] });
+    if (checked) app.state.set({ changes: rest });
+    else app.ask([...rest, ...patterns.map((pattern) => ({ kind, pattern }))]);
   };
   const box = h("input", { type: "checkbox", "aria-label": label, title: label,
     on: { change: toggle } });

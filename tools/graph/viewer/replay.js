@@ -34,8 +34,10 @@ export function replay(graph) {
     total += sign * storage.bytes;
   };
   live.forEach((is, id) => { if (is) add(graph.storages[id], 1); });
-  const line = { unwatched: graph.liveBefore - total, after: [], highest: [], atHighest: [],
-    transient: [], lastEvent: [], peak: graph.liveBefore, peakStep: -1, peakEvents: 0 };
+  // A file may know storages from before that it does not count among live_before.
+  const unwatched = Math.max(graph.liveBefore - total, 0);
+  const line = { unwatched, after: [], highest: [], atHighest: [], transient: [], lastEvent: [],
+    peak: unwatched + total, peakStep: -1, peakEvents: 0 };
   graph.steps.forEach((_, step) => {
     let highest = line.unwatched + total, at = now.slice(), until = next;
     let transient = now[transientIndex];

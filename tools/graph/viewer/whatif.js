@@ -40,6 +40,28 @@ export function answered(was, changes) {
     notes: [...notes, ...kinds[kind].notes(graph, patterns)] }), { graph: was, notes: [] });
 }
 
+/**
+ * {graph, notes, made, refused}: the same of as many of the changes as can be made together, the
+ * earlier first, and the others as {change, why}.
+ */
+export function answeredInPart(was, changes) {
+  const refused = [];
+  let made = [], answer = { graph: was, notes: [] };
+  try {
+    return { ...answered(was, changes), made: changes, refused };
+  } catch {
+    // One by one, to see which of them it is.
+  }
+  for (const change of changes)
+    try {
+      answer = answered(was, [...made, change]);
+      made = [...made, change];
+    } catch (error) {
+      refused.push({ change, why: error.message });
+    }
+  return { ...answer, made, refused };
+}
+
 /** The graph alone. */
 export const changed = (graph, changes) => answered(graph, changes).graph;
 

@@ -1,6 +1,6 @@
 // What-if: saved slots made again where they are read. The twin of whatif_recompute.cpp; whatif.h
 // tells every edit.
-import { Keepers, slotLabel, slotLabelWithoutNumbers } from "./graph.js";
+import { Keepers, existsAnyway, slotLabel, slotLabelWithoutNumbers } from "./graph.js";
 import { formatCount, plural } from "./format.js";
 import { nearNames } from "./near_names.js";
 import { Readers, matchesWhole } from "./regions.js";
@@ -33,10 +33,33 @@ function choose(graph, patterns) {
   return { chosen, stays };
 }
 
+// Why nothing is freed when the slot is made again; "" where that does free something, if not for
+// the first time. The twin of match_of() in whatif_matches.cpp.
+function whyNothing(graph, keepers, chosen, i) {
+  const { storage } = graph.values[graph.saved[i].value];
+  if (existsAnyway(graph.storages[storage]))
+    return "it shows a parameter or an input, which lives without the slot";
+  const other = keepers.ofStorage[storage].find((slot) => !chosen.has(slot));
+  return other === undefined ? ""
+    : `${slotLabel(graph, graph.saved[other])} keeps the same storage`;
+}
+
+// A sentence for the first slot of those that free nothing, and how many are like it.
+function nothingFreed(graph, chosen) {
+  const keepers = new Keepers(graph);
+  const all = [...chosen].map((i) => [i, whyNothing(graph, keepers, chosen, i)])
+    .filter(([, why]) => why !== "");
+  if (all.length === 0) return [];
+  const [[first, why]] = all, label = slotLabel(graph, graph.saved[first]);
+  return [all.length === 1 ? `${label} frees nothing: ${why}.`
+    : `${plural(all.length, "slot")} free nothing, as ${label}: ${why}.`];
+}
+
 /** What there is to say of what the patterns match: a list of sentences. */
 export function recomputeNotes(graph, patterns) {
-  const { chosen, stays } = choose(graph, patterns), notes = [];
-  if (chosen.size > patterns.length) notes.push(`Recomputed: ${plural(chosen.size, "slot")}.`);
+  const { chosen, stays } = choose(graph, patterns);
+  const notes = nothingFreed(graph, chosen);
+  if (chosen.size > patterns.length) notes.unshift(`Recomputed: ${plural(chosen.size, "slot")}.`);
   if (stays.size > 0) notes.push(`Left as they are: ${formatCount(stays.size)}, as ` +
     `${slotLabel(graph, graph.saved[[...stays][0]])}: no operation that could run again made it.`);
   return notes;
