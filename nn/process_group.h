@@ -63,7 +63,7 @@ class ProcessGroup {
   virtual std::vector<std::string> all_gather(const std::string& text) = 0;
 
   /// The cores of this process for it alone: those that it may run on, divided by the number of
-  /// ranks that may run on the very same.
+  /// ranks that have the same ones.
   virtual int share_of_cores() const = 0;
   /// A rank of this machine that has ended without leaving the group. A signal handler may ask.
   virtual std::optional<int> lost_rank() const { return {}; }
