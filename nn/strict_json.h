@@ -1,6 +1,7 @@
 // JSON that means one thing only, for files that others may have written: nlohmann's parser keeps
 // the last of two values of one key, takes a zero byte for the end of the text, calls a number that
-// is too large no JSON, and makes an integer of any number.
+// is too large no JSON, and makes an integer of any number. Internal, and not installed: users of
+// the library need no JSON library.
 #pragma once
 
 #include <cstddef>
