@@ -209,8 +209,15 @@ class CheckpointNode final : public Node {
     const Tensors wrt = marked(joined(inside, parameters_), marks);
     const Gradients gradients = tape.gradient(y, wrt, std::move(g));
     Tensors result;
-    for (const Tensor& x : wrt) result.push_back(gradients[x]);
+    for (const Tensor& x : wrt) result.push_back(as_result(gradients[x]));
     return result;
+  }
+
+  // Of a rule: the walk outside knows which of them were asked for, and counts those as gradients.
+  static Tensor as_result(Tensor gradient) {
+    if (gradient.storage()->category() == Category::gradient)
+      gradient.storage()->set_category(Category::transient);
+    return gradient;
   }
 
   // The same while the rule is being recorded: a checkpoint, of f followed by its backward pass.

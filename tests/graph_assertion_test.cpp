@@ -168,6 +168,8 @@ TEST_CASE("a malformed assertion is refused with the column") {
   refused("saved(module=a) < 3", "14");
   refused("saved(module=\"a) < 3", "15");
   refused("saved(module=\"a\" < 3", "18");
+  refused("count(module=\"\",operation=\"softmax\") == 4", "7");
+  refused("saved(module=\"a\", name=\"\") < 3", "19");
   refused("square < 3", "8");
   refused("square(x) < 3", "8");
   refused("peak() < 3", "5");

@@ -5,6 +5,7 @@
 
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/json.h>
+#include <tapehead/graph/reports.h>
 #include <tapehead/graph/whatif.h>
 #include <tapehead/nn/atomic_file.h>
 
@@ -179,6 +180,35 @@ TEST_CASE("a diff counts what changed, and says that a peak is unknown") {
   after.events.clear();
   CHECK(std::regex_search(graph::diff_text(graph::diff(before, after)),
                           std::regex("\npeak, bytes +[0-9,]+ +unknown +unknown\n")));
+}
+
+TEST_CASE("what a diff adds to the saved bytes counts each storage once, and so adds up") {
+  const Graph small = gpt_step({.batch = 1}), gpt = gpt_step();
+  for (const Graph& other : {small, gpt_step({.checkpointed = true}), graph::fused(gpt, "*"),
+                             gpt_step({.path = nn::AttentionPath::fused, .layers = 1})})
+    for (const bool swapped : {false, true}) {
+      const Graph &before = swapped ? other : gpt, &after = swapped ? gpt : other;
+      const Diff diff = graph::diff(before, after);
+      const std::string text = graph::diff_text(diff);
+      const std::size_t begin = text.find("\nsaved slots: "), end = text.find("\n\n", begin);
+      REQUIRE(begin != std::string::npos);
+      std::int64_t sum = 0;
+      std::string line = text.substr(begin, end - begin);
+      std::erase(line, ',');
+      std::ranges::replace(line, '\n', ' ');
+      for (std::smatch found; std::regex_search(line, found, std::regex("\\(([+-][0-9]+) "));
+           line = found.suffix())
+        sum += std::stoll(found[1]);
+      CHECK(sum == after.saved_bytes() - before.saved_bytes());
+    }
+}
+
+TEST_CASE("a diff counts as operations what other reports do, and apart what ran again") {
+  const Graph plain = gpt_step(), checkpointed = gpt_step({.checkpointed = true});
+  const Diff::Totals after = graph::diff(plain, checkpointed).after;
+  CHECK(after.operations == json::parse(graph::summary_json(checkpointed))["operations"]);
+  CHECK(after.operations + after.recomputed == std::ssize(checkpointed.nodes));
+  CHECK(after.recomputed > 0);
 }
 
 TEST_CASE("tapehead graph diff tells by its exit code whether two files differ") {

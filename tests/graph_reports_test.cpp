@@ -493,6 +493,10 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
   }
   CHECK(run_program("graph summary " + file + " -o '' 2> " + err) == 2);
   CHECK(contains(nn::read_file("test", err), "--out: it must name a file"));
+  for (const std::string option : {"--name", "--operation", "--module"}) {
+    CHECK(run_program("graph saved " + file + " " + option + " '' 2> " + err) == 2);
+    CHECK(contains(nn::read_file("test", err), option + ": the pattern is empty"));
+  }
   CHECK(run_program("graph saved " + err + " 2> " + out) == 2);
   const std::string complaint = nn::read_file("test", out);
   CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);

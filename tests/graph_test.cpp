@@ -229,6 +229,8 @@ TEST_CASE("a malformed graph file is an error that says where") {
   broken("\"flops\": 5", "\"flops\": -5", "row 0 of nodes: a count is negative");
   broken("\"flops\": 5", "\"flops\": 5, \"more\": 1", "row 0 of nodes: the row has a key");
   broken("\"inputs\": [0]", "\"inputs\": [2]", "row 0 of nodes: inputs names no row of values");
+  broken("\"inputs\": [0]", "\"inputs\": [1]",
+         "row 0 of nodes: inputs names a value that this node or a later one makes");
   broken("\"flops\"", "\"donatable\": [1], \"flops\"",
          "row 0 of nodes: donatable names no input of the node");
   broken("\"output\": 1", "\"output\": -1", "row 0 of nodes: output names no row of values");

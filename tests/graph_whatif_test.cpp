@@ -458,6 +458,30 @@ TEST_CASE("what is live at the peak of checkpointed layers is of the categories 
   }
 }
 
+TEST_CASE("a checkpoint books no gradient but those that were asked for, really and as predicted") {
+  const auto gradients = [](const Graph& graph) {
+    std::int64_t bytes = 0;
+    for (const Graph::Event& event : graph.events) {
+      const Graph::Storage& storage = graph.storages[static_cast<std::size_t>(event.storage)];
+      if (event.birth && storage.category == Category::gradient) bytes += storage.bytes;
+    }
+    return bytes;
+  };
+  for_each([&](const Subject& subject, StepOptions options) {
+    const Graph plain = subject.step(options);
+    options.checkpointed = true;
+    CHECK(gradients(subject.step(options)) == gradients(plain));
+    CHECK(gradients(graph::checkpointed(plain, subject.module)) == gradients(plain));
+  });
+}
+
+TEST_CASE("what is told of several modules in a row is told once") {
+  const Graph gpt = gpt_step({.layers = 30});
+  const std::string text =
+      graph::what_if_text(gpt, graph::fused(gpt, "*"), graph::fuse_matches(gpt, "*"));
+  CHECK(contains(text, "\nmatched: 30\n  layers.0.self_attn to layers.29.self_attn (30)\n"));
+}
+
 TEST_CASE("attention in several modules is fused at once, each once") {
   const Graph gpt = gpt_step();
   using Paths = std::vector<std::string>;
@@ -489,6 +513,13 @@ TEST_CASE("the fused path's flops are called what they are, with what they leave
   const std::string fused = graph::what_if_text(gpt, graph::fused(gpt, "*"));
   CHECK(contains(fused, label));
   CHECK(contains(fused, note));
+  const auto notes = [&](const Graph& then) {
+    return nlohmann::json::parse(graph::what_if_json(gpt, then))["notes"];
+  };
+  const nlohmann::json told = notes(graph::fused(gpt, "*"));
+  REQUIRE(told.size() == 1);
+  CHECK(contains(told[0].get<std::string>(), note));
+  CHECK(notes(graph::checkpointed(gpt, "layers.*")) == nlohmann::json::array());
   const std::string kept = graph::what_if_text(gpt, graph::checkpointed(gpt, "layers.*"));
   CHECK(contains(kept, label));
   CHECK_FALSE(contains(kept, note));

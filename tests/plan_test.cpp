@@ -233,6 +233,16 @@ TEST_CASE("the form of the peak gives the peak of the sizes that it was made for
   CHECK((*forms.peak)(sizes) == costs_of(training_step(setup)).peak);
 }
 
+TEST_CASE("a peak without a form falls into different steps, which plan names") {
+  TrainingSetup setup = small_setup();
+  setup.batch = 8;
+  setup.model = {.vocab_size = 160, .context = 128, .layers = 4, .heads = 4, .dim = 128};
+  const FormsNear forms = forms_near(setup);
+  CHECK_FALSE(forms.peak.has_value());
+  REQUIRE(forms.peak_steps.size() == 2);
+  CHECK(*forms.peak_steps.begin() == "backward of linear in layers.*.linear2");
+}
+
 TEST_CASE("sizes that cannot be are refused by name") {
   const auto refused = [](auto change, const char* what) {
     TrainingSetup setup = small_setup();
@@ -344,6 +354,10 @@ TEST_CASE("tapehead plan prints exact figures on a page, and the same as JSON") 
   const std::string text = report("--formula --memory 1GiB");
   CHECK(contains(text, graph::format_bytes(costs.peak)));
   CHECK(contains(text, "0-2 x 3 "));
+  for (const char* unit : {"\nparameters, bytes ", " parameters, count ", " activations, bytes "})
+    CHECK(contains(text, unit));
+  CHECK(contains(text, "64 bytes for each buffer"));
+  CHECK(contains(text, "\nFrom runs at L 3, 4, 5; B 5, 6, 7; "));
   CHECK(contains(text, ": fits\n"));
   CHECK(contains(text, "layers.*.self_attn softmax.y\n    4*L*B*h*T^2\n"));
   for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {

@@ -130,6 +130,9 @@ class Parser {
     if (!accept("\"")) fail("expected a pattern in double quotes");
     const std::size_t end = text_.find('"', at_);
     if (end == std::string_view::npos) fail("the pattern has no closing quote");
+    if (end == at_)
+      fail_at(begin, "the pattern of " + std::string(key) +
+                         " is empty; leave the filter out to take everything");
     *pattern = text_.substr(at_, end - at_);
     at_ = end + 1;
   }

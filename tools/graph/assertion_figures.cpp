@@ -17,12 +17,12 @@ FilterPatterns patterns(const FigureFilter& by) {
   return {.name = by.name, .operation = by.operation, .module = by.module};
 }
 
-// Calls f(slot, value) for the slots that the filter takes.
+// Calls f(slot) for the slots that the filter takes.
 template <class F>
 void for_each_slot(const Graph& graph, const FigureFilter& by, F&& f) {
   const Filter filter(graph, patterns(by));
   for (std::int64_t i = 0; i < std::ssize(graph.saved); ++i)
-    if (filter.takes_slot(i)) f(graph.saved[at(i)], value_of(graph, graph.saved[at(i)]));
+    if (filter.takes_slot(i)) f(graph.saved[at(i)]);
 }
 
 // Calls f(node) for the operations that it takes.
@@ -33,19 +33,14 @@ void for_each_node(const Graph& graph, const FigureFilter& by, F&& f) {
     if (filter.takes_node(i)) f(graph.nodes[at(i)]);
 }
 
-// A packing or a storage.
-std::pair<bool, std::int64_t> kept_by(const Graph::SavedSlot& slot, const Graph::Value& value) {
-  return slot.packing >= 0 ? std::pair(true, slot.packing) : std::pair(false, value.storage);
-}
-
 template <bool with_what_exists_anyway>
 std::int64_t saved(const Graph& graph, const FigureFilter& by) {
   const Keepers keepers(graph);
-  std::set<std::pair<bool, std::int64_t>> counted;
+  std::set<Kept> counted;
   std::int64_t bytes = 0;
-  for_each_slot(graph, by, [&](const Graph::SavedSlot& slot, const Graph::Value& value) {
+  for_each_slot(graph, by, [&](const Graph::SavedSlot& slot) {
     if (!with_what_exists_anyway && exists_anyway(graph, slot)) return;
-    if (counted.insert(kept_by(slot, value)).second)
+    if (counted.insert(kept_by(graph, slot)).second)
       bytes = count_sum(bytes, keepers.retained(slot));
   });
   return bytes;
@@ -53,15 +48,15 @@ std::int64_t saved(const Graph& graph, const FigureFilter& by) {
 
 std::int64_t slots(const Graph& graph, const FigureFilter& by) {
   std::int64_t count = 0;
-  for_each_slot(graph, by, [&](const auto&, const auto&) { ++count; });
+  for_each_slot(graph, by, [&](const auto&) { ++count; });
   return count;
 }
 
 std::int64_t square(const Graph& graph, const FigureFilter& by) {
-  std::set<std::pair<bool, std::int64_t>> counted;
-  for_each_slot(graph, by, [&](const Graph::SavedSlot& slot, const Graph::Value& value) {
-    if (std::count(value.shape.begin(), value.shape.end(), by.size) >= 2)
-      counted.insert(kept_by(slot, value));
+  std::set<Kept> counted;
+  for_each_slot(graph, by, [&](const Graph::SavedSlot& slot) {
+    const Shape& shape = value_of(graph, slot).shape;
+    if (std::count(shape.begin(), shape.end(), by.size) >= 2) counted.insert(kept_by(graph, slot));
   });
   return std::ssize(counted);
 }

@@ -153,9 +153,6 @@ class BehindRegion {
   }
 
   bool is_there() const { return last_ >= 0; }
-  bool is_born_inside(std::int64_t storage) const {
-    return birth_[at(storage)] >= first_ && birth_[at(storage)] <= last_;
-  }
   // Of the backward pass.
   bool is_born_before(std::int64_t storage) const {
     const std::int64_t birth = birth_[at(storage)];
@@ -203,21 +200,12 @@ std::int64_t hold_gradients(const CheckpointRegion& region, Script& script) {
   return GradientWalk(region, script).run();
 }
 
-void hand_out_gradients(const Region& region, std::int64_t sum, Graph& graph) {
-  if (sum >= 0) {
-    const BehindRegion behind(region, graph);
-    const std::int64_t g = behind.is_there() ? find_g(behind, graph, sum) : -1;
-    if (g >= 0 && behind.death_event(sum) >= 0 && !behind.outlives(sum))
-      std::swap(graph.events[at(behind.death_event(sum))].storage,
-                graph.events[at(behind.death_event(g))].storage);
-  }
+void pass_on_sum(const Region& region, std::int64_t sum, Graph& graph) {
   const BehindRegion behind(region, graph);
-  if (!behind.is_there()) return;
-  for (std::int64_t id = 0; id < std::ssize(graph.storages); ++id) {
-    Category& category = graph.storages[at(id)].category;
-    if (category == Category::transient && behind.is_born_inside(id) && behind.outlives(id))
-      category = Category::gradient;
-  }
+  const std::int64_t g = behind.is_there() ? find_g(behind, graph, sum) : -1;
+  if (g >= 0 && behind.death_event(sum) >= 0 && !behind.outlives(sum))
+    std::swap(graph.events[at(behind.death_event(sum))].storage,
+              graph.events[at(behind.death_event(g))].storage);
 }
 
 }  // namespace tapehead::graph

@@ -78,9 +78,8 @@ bool is_checkpoint(const Graph& graph, const Region& region);
 /// is none.
 std::int64_t hold_gradients(const CheckpointRegion& region, Script& script);
 
-/// Edits the categories of a graph whose script is finished: what is born in the region's backward
-/// steps and outlives them is what the checkpoint hands out, a gradient. `sum` is that of
-/// hold_gradients(): from the region's end on it is what g's buffer was, and g dies in its place.
-void hand_out_gradients(const Region& region, std::int64_t sum, Graph& graph);
+/// Edits a graph whose script is finished. `sum` is that of hold_gradients(), not -1: from the
+/// region's end on it is what g's buffer was, and g dies in its place.
+void pass_on_sum(const Region& region, std::int64_t sum, Graph& graph);
 
 }  // namespace tapehead::graph

@@ -121,17 +121,15 @@ class Meter {
   static std::string added_name(const SavedForm& row) { return "added by " + key_of(row); }
 
  private:
-  using Key = std::pair<bool, std::int64_t>;  // whether it is a packing, and its id
-
   struct Row {
-    std::set<Key> keeps;
+    std::set<Kept> keeps;
     std::int64_t bytes = 0, added = 0;
   };
 
   void add_slots(const Graph& graph, Quantities& sums) {
     const Labels labels(graph);
     std::unordered_map<std::string, Row> rows;
-    std::set<Key> counted;
+    std::set<Kept> counted;
     for (const Graph::SavedSlot& slot : graph.saved) {
       if (node_of(graph, slot).recomputed) continue;
       add(graph, slot, rows[key_of(row_of(labels, slot))], counted);
@@ -143,14 +141,13 @@ class Meter {
   }
 
   static void add(const Graph& graph, const Graph::SavedSlot& slot, Row& row,
-                  std::set<Key>& counted) {
-    const bool packed = slot.packing >= 0;
-    const std::int64_t storage = value_of(graph, slot).storage;
-    const Key key{packed, packed ? slot.packing : storage};
+                  std::set<Kept>& counted) {
+    const Kept kept = kept_by(graph, slot);
+    const auto& [is_packed, id] = kept;
     const std::int64_t bytes =
-        packed ? graph.packings[at(slot.packing)].bytes : graph.storages[at(storage)].bytes;
-    if (row.keeps.insert(key).second) row.bytes += bytes;
-    if (!exists_anyway(graph, slot) && counted.insert(key).second) row.added += bytes;
+        is_packed ? graph.packings[at(id)].bytes : graph.storages[at(id)].bytes;
+    if (row.keeps.insert(kept).second) row.bytes += bytes;
+    if (!exists_anyway(graph, slot) && counted.insert(kept).second) row.added += bytes;
   }
 
   // By which rows of several runs are one, whether or not others have the same name there.

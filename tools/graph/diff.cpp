@@ -12,6 +12,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -59,8 +60,10 @@ Diff::Totals totals_of(const Graph& graph) {
   totals.activations = graph.saved_activation_bytes();
   totals.others = graph.saved_bytes() - totals.activations;
   if (!graph.events.empty()) totals.peak = timeline(graph).peak;
-  totals.operations = std::ssize(graph.nodes);
-  for (const Graph::Node& node : graph.nodes) totals.flops = count_sum(totals.flops, node.flops);
+  for (const Graph::Node& node : graph.nodes) {
+    ++(node.recomputed ? totals.recomputed : totals.operations);
+    totals.flops = count_sum(totals.flops, node.flops);
+  }
   return totals;
 }
 
@@ -69,6 +72,7 @@ Diff::Totals totals_of(const Graph& graph) {
 struct Thing {
   std::string place, module, description;
   std::int64_t bytes = 0;
+  std::optional<Kept> kept = {};        // of a slot, unless it is a recomputed operation's
   std::string like = {};                // of a slot: what a moved one has in common
   std::string name = {}, made_by = {};  // of a slot
 };
@@ -126,6 +130,7 @@ Things slots_of(const Labels& labels) {
                      .module = node.module,
                      .description = describe_slot(graph, slot),
                      .bytes = keepers.retained(slot),
+                     .kept = node.recomputed ? std::nullopt : std::optional(kept_by(graph, slot)),
                      .like = node.operation + "." + slot.slot + " " + kept,
                      .name = name_label(graph, slot.value),
                      .made_by = maker_label(labels, slot.value)});
@@ -162,13 +167,53 @@ class Gone {
   std::multimap<Like, std::size_t> entries_;
 };
 
+bool are_equal(const Thing& a, const Thing& b) {
+  return a.description == b.description && a.bytes == b.bytes;
+}
+
+// Which of one graph's storages and packed forms that slots keep are counted already.
+class Counted {
+ public:
+  std::int64_t add(const Thing* thing) {
+    return thing && thing->kept && counted_.insert(*thing->kept).second ? thing->bytes : 0;
+  }
+
+ private:
+  std::set<Kept> counted_;
+};
+
+// An entry's things in both graphs, null where it has none.
+using Sides = std::pair<const Thing*, const Thing*>;
+
+void count_once(const Things& a, const Things& b, const std::vector<Sides>& sides,
+                std::vector<Diff::Entry>& entries) {
+  Counted before, after;
+  const auto count = [&](bool moved) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if ((entries[i].kind == Diff::Kind::moved) != moved) continue;
+      entries[i].counted_before = before.add(sides[i].first);
+      entries[i].counted_after = after.add(sides[i].second);
+    }
+  };
+  count(true);
+  for (const Key& key : a.order) {
+    const Thing &was = a.by_key.at(key), *is = found(b, key);
+    if (!is || !are_equal(was, *is)) continue;
+    before.add(&was);
+    after.add(is);
+  }
+  count(false);
+}
+
 std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
   std::vector<Diff::Entry> entries;
+  std::vector<Sides> sides;
   Gone gone;
   for (const Key& key : a.order) {
     const Thing &was = a.by_key.at(key), *is = found(b, key);
     if (!is) gone.add(was, entries.size());
-    else if (is->description == was.description && is->bytes == was.bytes) continue;
+    else if (are_equal(was, *is)) continue;
+    sides.emplace_back(&was, is);
     entries.push_back({.kind = is ? Diff::Kind::changed : Diff::Kind::removed,
                        .place = was.place,
                        .module = was.module,
@@ -188,7 +233,9 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
       moved.to = is.place;
       moved.after = is.description;
       moved.bytes_after = is.bytes;
+      sides[*from].second = &is;
     } else {
+      sides.emplace_back(nullptr, &is);
       entries.push_back({.kind = Diff::Kind::added,
                          .place = is.place,
                          .module = is.module,
@@ -198,6 +245,7 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
                          .bytes_after = is.bytes});
     }
   }
+  count_once(a, b, sides, entries);
   return entries;
 }
 
@@ -206,7 +254,7 @@ std::vector<Diff::Entry> compare(const Things& a, const Things& b) {
 std::int64_t Diff::moved_bytes() const {
   std::int64_t bytes = 0;
   for (const Entry& slot : slots)
-    if (slot.kind == Kind::moved) bytes = count_sum(bytes, slot.bytes_after);
+    if (slot.kind == Kind::moved) bytes = count_sum(bytes, slot.counted_after);
   return bytes;
 }
 

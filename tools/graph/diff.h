@@ -22,8 +22,9 @@ struct Diff {
     std::int64_t activations = 0;  ///< saved_activation_bytes()
     std::int64_t others = 0;       ///< bytes of saved parameters and inputs
     std::int64_t peak = -1;        ///< -1 without events
-    std::int64_t operations = 0;   ///< recomputed ones too
-    std::int64_t flops = 0;        ///< of all of them
+    std::int64_t operations = 0;   ///< that were recorded, as in every report
+    std::int64_t recomputed = 0;   ///< operations that ran again within rules
+    std::int64_t flops = 0;        ///< of both
     bool operator==(const Totals&) const = default;
   };
 
@@ -46,6 +47,10 @@ struct Diff {
     std::string after = {};    ///< empty when it is not there any more
     std::int64_t bytes_before = 0;  ///< of a slot: retained
     std::int64_t bytes_after = 0;   ///< the same
+    /// Of a slot: bytes_before, but 0 where another slot is counted for the same storage or packed
+    /// form: one that moved, else one that did not change, else one that stands further up.
+    std::int64_t counted_before = 0;
+    std::int64_t counted_after = 0;  ///< the same of bytes_after
     bool operator==(const Entry&) const = default;
   };
 
@@ -53,7 +58,7 @@ struct Diff {
   Totals after;              ///< of B
   std::vector<Entry> nodes;  ///< removed and changed ones in the order of A, then added ones
   std::vector<Entry> slots;  ///< in the same order
-  /// Bytes of the moved slots.
+  /// What the moved slots keep, each storage counted once, as counted_after.
   std::int64_t moved_bytes() const;
   /// Nothing above differs. (Names of values, strides and the order of events are not compared.)
   bool equal() const { return before == after && nodes.empty() && slots.empty(); }
@@ -67,9 +72,11 @@ std::string_view to_string(Diff::Kind kind);
 
 /// @{
 /// What the graphs are called, totals of both and the difference, how many entries of each kind
-/// there are, then one entry a paragraph: "-" removed, "+" added, "~" changed, ">" moved. In the
-/// text they stand by module, and what changed alike in neighbours that have numbers for names
-/// stands once, as "layers.0-3 softmax.y x 4"; in other names there "*" is for the numbers.
+/// there are and what they add to the bytes saved, each storage counted once, so that this adds up
+/// to the difference of the totals; then one entry a paragraph: "-" removed, "+" added, "~"
+/// changed, ">" moved. In the text they stand by module, and what changed alike in neighbours that
+/// have numbers for names stands once, as "layers.0-3 softmax.y x 4"; in other names there "*" is
+/// for the numbers.
 std::string diff_text(const Diff& diff, const std::string& before = "A",
                       const std::string& after = "B");
 std::string diff_json(const Diff& diff);

@@ -33,12 +33,16 @@ std::string totals_text(const Diff& diff) {
                      total_line("saved activations, bytes", a.activations, b.activations) +
                      total_line("saved parameters, inputs", a.others, b.others);
   if (a.peak >= 0 || b.peak >= 0) text += total_line("peak, bytes", a.peak, b.peak);
-  return text + total_line("operations", a.operations, b.operations) +
-         total_line("flops, with recomputation", a.flops, b.flops);
+  text += total_line("operations", a.operations, b.operations);
+  if (a.recomputed > 0 || b.recomputed > 0)
+    text += total_line("operations, recomputed", a.recomputed, b.recomputed);
+  return text + total_line("flops, with recomputation", a.flops, b.flops);
 }
 
 // "saved slots: 2 removed (-1,200 bytes), 1 moved (300 bytes)": of those that change, what changed.
-std::string counts_text(const std::string& what, const std::vector<Diff::Entry>& entries) {
+// `rest`: what else changed in the bytes saved, when all of it that the entries tell is taken out.
+std::string counts_text(const std::string& what, const std::vector<Diff::Entry>& entries,
+                        std::int64_t rest) {
   std::string text;
   for (const Diff::Kind kind :
        {Diff::Kind::removed, Diff::Kind::added, Diff::Kind::changed, Diff::Kind::moved}) {
@@ -46,15 +50,19 @@ std::string counts_text(const std::string& what, const std::vector<Diff::Entry>&
     for (const Diff::Entry& entry : entries) {
       if (entry.kind != kind) continue;
       ++count;
-      before = count_sum(before, entry.bytes_before);
-      after = count_sum(after, entry.bytes_after);
+      before = count_sum(before, entry.counted_before);
+      after = count_sum(after, entry.counted_after);
     }
     if (count == 0) continue;
+    if (kind != Diff::Kind::moved) rest -= after - before;
     const std::string bytes =
         kind == Diff::Kind::moved ? format_count(after) : signed_count(after - before);
     text += (text.empty() ? "" : ", ") + format_count(count) + " " + std::string(to_string(kind));
     if (before != 0 || after != 0) text += " (" + bytes + " bytes)";
   }
+  if (rest != 0)
+    text += (text.empty() ? "" : ", ") + ("storages shared otherwise (" + signed_count(rest)) +
+            " bytes)";
   return text.empty() ? text : wrapped(what + ": " + text, 0);
 }
 
@@ -157,6 +165,7 @@ json to_json(const Diff::Totals& totals) {
   json all = {{"saved_activation_bytes", totals.activations},
               {"saved_other_bytes", totals.others},
               {"operations", totals.operations},
+              {"recomputed_operations", totals.recomputed},
               {"flops", totals.flops}};
   if (totals.peak >= 0) all["peak_bytes"] = totals.peak;
   return all;
@@ -173,7 +182,9 @@ json to_json(const std::vector<Diff::Entry>& entries) {
                    {"before", entry.before},
                    {"after", entry.after},
                    {"bytes_before", entry.bytes_before},
-                   {"bytes_after", entry.bytes_after}});
+                   {"bytes_after", entry.bytes_after},
+                   {"counted_before", entry.counted_before},
+                   {"counted_after", entry.counted_after}});
   return all;
 }
 
@@ -193,7 +204,9 @@ std::string diff_text(const Diff& diff, const std::string& before, const std::st
   const std::string head = wrapped("before: " + before, 0) + wrapped("after:  " + after, 0) + "\n" +
                            totals_text(diff) + "\n";
   if (diff.equal()) return head + "no difference\n";
-  return head + counts_text("operations", diff.nodes) + counts_text("saved slots", diff.slots) +
+  const auto saved = [](const Diff::Totals& totals) { return totals.activations + totals.others; };
+  return head + counts_text("operations", diff.nodes, 0) +
+         counts_text("saved slots", diff.slots, saved(diff.after) - saved(diff.before)) +
          entries_text("operations", diff.nodes) + entries_text("saved slots", diff.slots);
 }
 

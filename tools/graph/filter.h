@@ -10,7 +10,8 @@
 
 namespace tapehead::graph {
 
-/// What they choose by, as patterns of glob.h; an empty one takes everything.
+/// What they choose by, as patterns of glob.h; where there is none, everything is taken. (The
+/// commands and assertions refuse an empty one that a user wrote.)
 struct FilterPatterns {
   /// Of a saved value: the slot, "logits"; with its operation, "cross_entropy.logits", and also as
   /// labels.h writes it; or the value's own name (maker.h). One that matches any of these from end

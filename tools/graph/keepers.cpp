@@ -35,6 +35,11 @@ std::int64_t Keepers::retained(const Graph::SavedSlot& slot) const {
                            : graph_.storages[storage_of(graph_, slot)].bytes;
 }
 
+Kept kept_by(const Graph& graph, const Graph::SavedSlot& slot) {
+  const bool is_packed = slot.packing >= 0;
+  return {is_packed, is_packed ? slot.packing : value_of(graph, slot).storage};
+}
+
 bool exists_anyway(const Graph& graph, const Graph::SavedSlot& slot) {
   const Category category = graph.storages[storage_of(graph, slot)].category;
   return slot.packing < 0 && (category == Category::parameter || category == Category::input);

@@ -4,6 +4,7 @@
 #include <tapehead/core/graph.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tapehead::graph {
@@ -26,6 +27,10 @@ class Keepers {
   const Graph& graph_;
   std::vector<Slots> storages_, packings_;
 };
+
+/// What a slot keeps: whether a packing or a storage, and its id. For sums that count each once.
+using Kept = std::pair<bool, std::int64_t>;
+Kept kept_by(const Graph& graph, const Graph::SavedSlot& slot);
 
 /// Whether the slot keeps a parameter or an input itself, which lives without the slot too.
 bool exists_anyway(const Graph& graph, const Graph::SavedSlot& slot);

@@ -161,14 +161,11 @@ json row_json(const Labels& labels, const SavedRow& row) {
 
 // Of all that the rows keep: storages and packed forms, each once.
 std::int64_t listed_bytes(const Graph& graph, const std::vector<SavedRow>& rows) {
-  std::set<std::pair<bool, std::int64_t>> counted;
+  std::set<Kept> counted;
   std::int64_t sum = 0;
-  for (const SavedRow& row : rows) {
-    const Graph::SavedSlot& slot = graph.saved[at(row.index)];
-    const bool is_packed = slot.packing >= 0;
-    const std::int64_t id = is_packed ? slot.packing : value_of(graph, slot).storage;
-    if (counted.emplace(is_packed, id).second) sum = count_sum(sum, row.retained);
-  }
+  for (const SavedRow& row : rows)
+    if (counted.insert(kept_by(graph, graph.saved[at(row.index)])).second)
+      sum = count_sum(sum, row.retained);
   return sum;
 }
 

@@ -76,14 +76,21 @@ class Validator {
     std::int64_t flops = 0;
     for (row_ = 0; row_ < graph_.nodes.size(); ++row_) {
       const Graph::Node& node = graph_.nodes[row_];
-      for (const std::int64_t input : node.inputs)
-        require(is_row(input, graph_.values.size()), "inputs names no row of values");
+      for (const std::int64_t input : node.inputs) check_input(input);
       require(is_row(node.output, graph_.values.size()), "output names no row of values");
       for (const std::int64_t input : node.donatable)
         require(is_row(input, node.inputs.size()), "donatable names no input of the node");
       add_up(flops, node.flops);
     }
     table_ = "saved";
+  }
+
+  // Results come before those who read them, as a tape records them.
+  void check_input(std::int64_t input) const {
+    require(is_row(input, graph_.values.size()), "inputs names no row of values");
+    const std::int64_t producer = graph_.values[static_cast<std::size_t>(input)].producer;
+    require(producer < static_cast<std::int64_t>(row_),
+            "inputs names a value that this node or a later one makes");
   }
 
   void check_slot(const Graph::SavedSlot& slot) {

@@ -87,8 +87,7 @@ namespace tapehead::graph {
 ///    is born and dies at the region's end.
 ///
 /// Categories. A storage made in the region that no slot keeps any more is transient, and so is the
-/// second run's copy of one that slots of the region do not keep. What is born in the region's
-/// backward steps and outlives them is handed out, a gradient; where a sum went to g's buffer,
+/// second run's copy of one that slots of the region do not keep. Where a sum went to g's buffer,
 /// which lived on, the buffer held for it lives on, and g's own dies at the region's end.
 ///
 /// Bound: saved bytes are exact when constants that enter are given as inputs. Where each
@@ -197,7 +196,7 @@ std::vector<WhatIfMatch> recompute_matches(const Graph& graph,
 
 /// @{
 /// The figures of two graphs and their difference, and what the patterns found. Where `after` has
-/// more fused attention, the text says what its flops leave out.
+/// more fused attention, a note says what its flops leave out.
 std::string what_if_text(const Graph& before, const Graph& after,
                          const std::vector<WhatIfMatch>& matches = {});
 std::string what_if_json(const Graph& before, const Graph& after,

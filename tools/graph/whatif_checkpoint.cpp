@@ -251,7 +251,7 @@ Graph checkpointed(const Graph& was, const std::vector<std::string>& paths) {
   if (script.has_events()) script.finish();
   mark_transient(kept, result);
   for (std::size_t i = regions.size(); i-- > 0;)  // as the backward pass meets them
-    hand_out_gradients(regions[i], sums[i], result);
+    if (sums[i] >= 0) pass_on_sum(regions[i], sums[i], result);
   for (const Region& region : regions) inside[at(region.last)] = false;
   inside.resize(result.nodes.size(), false);
   drop_nodes(result, inside, std::vector<bool>(result.storages.size(), false));

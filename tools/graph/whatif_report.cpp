@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <vector>
 
 namespace tapehead::graph {
@@ -46,22 +47,32 @@ std::int64_t count_fused(const Graph& graph) {
 }
 
 // What the figures cannot show.
-std::string fused_note(const Graph& before, const Graph& after) {
+std::vector<std::string> notes(const Graph& before, const Graph& after) {
   if (count_fused(after) <= count_fused(before)) return {};
-  return wrapped(
-      "fused_attention's rule makes q k^T once more in the backward pass; that is no "
-      "recorded product and not counted here",
-      2);
+  return {
+      "fused_attention's rule makes q k^T once more in the backward pass; that is no recorded "
+      "product and not counted here"};
 }
 
 std::string shown(const std::string& name) { return name.empty() ? std::string(root_name) : name; }
 
-std::string match_line(const WhatIfMatch& match) {
-  std::string line = shown(match.name);
-  if (match.freed)
-    line +=
-        *match.freed > 0 ? ": frees " + format_count(*match.freed) + " bytes" : ": frees nothing";
-  return wrapped(line + (match.note.empty() ? "" : ": " + match.note), 2);
+// Modules of which one thing is to be told; a slot stands alone, with what it frees.
+using Run = std::span<const WhatIfMatch>;
+
+Run first_run(Run matches) {
+  const auto end = std::ranges::find_if(matches, [&](const WhatIfMatch& match) {
+    return match.note != matches.front().note || match.freed;
+  });
+  return matches.first(std::max<std::size_t>(1, static_cast<std::size_t>(end - matches.begin())));
+}
+
+std::string run_line(Run run) {
+  std::string line = shown(run.front().name);
+  if (run.size() > 1) line += (run.size() == 2 ? ", " : " to ") + shown(run.back().name);
+  if (run.size() > 2) line += " (" + format_count(std::ssize(run)) + ")";
+  if (const auto& freed = run.front().freed)
+    line += *freed > 0 ? ": frees " + format_count(*freed) + " bytes" : ": frees nothing";
+  return wrapped(line + (run.front().note.empty() ? "" : ": " + run.front().note), 2);
 }
 
 std::string matches_text(const std::vector<WhatIfMatch>& matches) {
@@ -70,9 +81,13 @@ std::string matches_text(const std::vector<WhatIfMatch>& matches) {
   const std::int64_t changed = first_that_stays - matches.begin(),
                      stay = matches.end() - first_that_stays;
   std::string text = "\nmatched: " + format_count(changed) + "\n";
-  for (std::int64_t i = 0; i < std::min(most_listed, changed); ++i)
-    text += match_line(matches[static_cast<std::size_t>(i)]);
-  if (changed > most_listed) text += "  and " + format_count(changed - most_listed) + " more\n";
+  Run rest(matches.begin(), first_that_stays);
+  for (std::int64_t lines = 0; lines < most_listed && !rest.empty(); ++lines) {
+    const Run run = first_run(rest);
+    text += run_line(run);
+    rest = rest.subspan(run.size());
+  }
+  if (!rest.empty()) text += "  and " + format_count(std::ssize(rest)) + " more\n";
   if (stay > 0)
     text += wrapped("left as they are: " + format_count(stay) + ", as " +
                         shown(first_that_stays->name) + ": " + first_that_stays->note,
@@ -92,12 +107,13 @@ std::string what_if_text(const Graph& before, const Graph& after,
             right(24, format_count(figure.after)) +
             right(24, (change > 0 ? "+" : "") + format_count(change)) + "\n";
   }
-  return text + fused_note(before, after) + matches_text(matches);
+  for (const std::string& note : notes(before, after)) text += wrapped(note, 2);
+  return text + matches_text(matches);
 }
 
 std::string what_if_json(const Graph& before, const Graph& after,
                          const std::vector<WhatIfMatch>& matches) {
-  json report = {{"matched", json::array()}};
+  json report = {{"matched", json::array()}, {"notes", notes(before, after)}};
   for (const WhatIfMatch& match : matches)
     report["matched"].push_back({{"name", match.name},
                                  {"freed_bytes", match.freed ? json(*match.freed) : json()},

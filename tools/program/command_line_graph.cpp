@@ -1,6 +1,8 @@
 // What the commands of `tapehead graph` may be told.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "add_command.h"
 #include "graph_commands.h"
@@ -12,6 +14,11 @@ using Shared = std::shared_ptr<GraphCommand>;
 
 std::string name_of_file(const std::string& name) {
   return name.empty() ? "it must name a file" : "";
+}
+
+// Left out, a filter takes everything; empty, it is a slip such as a variable that is not set.
+std::string pattern(const std::string& text) {
+  return text.empty() ? "the pattern is empty; without the option all is taken" : "";
 }
 
 void add_out(CLI::App& sub, const Shared& command) {
@@ -46,21 +53,22 @@ void add_saved(CLI::App& app, int& exit_code) {
       "Every saved slot: what it keeps, why, and what dropping it would free. In patterns, * and ? "
       "are wildcards, and a pattern must match all of a name; one that matches nothing in the "
       "graph "
-      "is refused, with exit code 2.\n"
+      "is refused, with exit code 2, and so is an empty one.\n"
       "Example: tapehead graph saved step.json --module layers.0 --two-equal-dims",
       command, run_graph_saved, exit_code);
   add_json(sub, command);
   sub.add_option("--sort", command->order, "bytes, module or operation")
       ->check(CLI::IsMember({"bytes", "module", "operation"}))
       ->capture_default_str();
-  sub.add_option(
-      "--name", command->selection.name,
-      "Only this slot (cross_entropy.logits, or logits), or this value (*.norm1.weight)");
+  sub.add_option("--name", command->selection.name,
+                 "Only this slot (cross_entropy.logits, or logits), or this value (*.norm1.weight)")
+      ->check(pattern);
   sub.add_option("--operation", command->selection.operation,
-                 "Only this operation (softmax; matmul#2: the second of its module)");
-  sub.add_option(
-      "--module", command->selection.module,
-      "Only this module and what lies in it (layers.1, layers.*); (root): what has none");
+                 "Only this operation (softmax; matmul#2: the second of its module)")
+      ->check(pattern);
+  sub.add_option("--module", command->selection.module,
+                 "Only this module and what lies in it (layers.1, layers.*); (root): what has none")
+      ->check(pattern);
   sub.add_flag("--shared", command->selection.shared, "Only what several slots keep");
   sub.add_flag("--two-equal-dims", command->selection.two_equal_dims,
                "Only shapes with two dims of the same size above 1");
@@ -152,6 +160,15 @@ void add_assert(CLI::App& app, int& exit_code) {
   sub.add_option("EXPR", command->expression, "Comparisons joined by && and ||")->required();
 }
 
+// One value each time that it is given, so that it takes no FILE for another, and the help no list.
+void add_repeated(CLI::App& sub, const char* name, std::vector<std::string>& values,
+                  const std::string& text) {
+  sub.add_option(name, values, text + "; may be given several times")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
 void add_whatif(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<GraphCommand>();
   CLI::App& sub = add_report(app, "whatif",
@@ -162,16 +179,11 @@ void add_whatif(CLI::App& app, int& exit_code) {
                              "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
                              command, run_graph_whatif, exit_code);
   add_json(sub, command);
-  sub.add_option("--checkpoint", command->checkpoint,
-                 "Modules to run by nn::checkpoint; may be given several times")
-      ->allow_extra_args(false);
-  sub.add_option("--recompute", command->recompute,
-                 "Saved slots (\"MODULE OPERATION.SLOT\", of several such operations the second is "
-                 "OPERATION#2) to make again where they are read; may be given several times")
-      ->allow_extra_args(false);
-  sub.add_option("--fuse", command->fuse,
-                 "Modules whose attention is to be the fused kernel; may be given several times")
-      ->allow_extra_args(false);
+  add_repeated(sub, "--checkpoint", command->checkpoint, "Modules to run by nn::checkpoint");
+  add_repeated(sub, "--recompute", command->recompute,
+               "Saved slots (\"MODULE OPERATION.SLOT\", of several such operations the second is "
+               "OPERATION#2) to make again where they are read");
+  add_repeated(sub, "--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
   sub.add_option("--graph", command->graph, "File for the graph that would be")
       ->check(name_of_file);
 }
@@ -207,11 +219,8 @@ void add_html(CLI::App& app, int& exit_code) {
   sub.add_option("--diff", command->other, "Graph that the page compares FILE with")
       ->check(name_of_file);
   add_sizes(sub, command);
-  sub.add_option(
-         "--assert", command->budgets,
-         "Budget, as of graph assert, that the page marks if it fails, in either graph; may be "
-         "given several times")
-      ->allow_extra_args(false);
+  add_repeated(sub, "--assert", command->budgets,
+               "Budget, as of graph assert, that the page marks if it fails, in either graph");
   sub.add_option("--attention", command->attention,
                  "Attention maps of modules of the graph, format tapehead-attention/1")
       ->check(name_of_file);

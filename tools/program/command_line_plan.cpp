@@ -48,9 +48,9 @@ void add_plan(CLI::App& app, int& exit_code) {
   const auto command = std::make_shared<PlanCommand>();
   CLI::App& sub = add_command(
       app, "plan",
-      "What a training step of a model would cost: bytes, to the byte, and floating-point "
-      "operations, by module, from a run of the real model without data. Exit code 0, or 1 when "
-      "--memory is given and does not suffice for certain.\n"
+      "What a training step of a model would cost: bytes, to the byte, and the floating-point "
+      "operations of its forward matrix products, by module, from a run of the real model without "
+      "data. Exit code 0, or 1 when --memory is given and does not suffice for certain.\n"
       "Example: tapehead plan --model gpt2 --attention fused --memory 24GiB --fit batch",
       command, run_plan, exit_code);
   add_sizes(sub, *command);

@@ -131,8 +131,7 @@ namespace {
 using graph::Dimension;
 using graph::Polynomial;
 
-graph::Quantities other_quantities(const Graph& graph) {
-  const Costs costs = costs_of(graph);
+graph::Quantities other_quantities(const Costs& costs) {
   return {{"parameters", costs.parameters},
           {"gradients", costs.gradients},
           {"optimizer state", costs.optimizer_state}};
@@ -171,11 +170,20 @@ std::vector<std::int64_t> sizes_of(const TrainingSetup& setup) {
 
 }  // namespace
 
-graph::GraphForms forms_near(const TrainingSetup& setup) {
+FormsNear forms_near(const TrainingSetup& setup) {
   check(setup);
-  graph::GraphForms forms = graph::closed_forms(
-      [&](graph::DimensionSizes sizes) { return training_step(with_sizes(setup, sizes)); },
-      dimensions_near(setup), other_quantities);
+  const std::vector<Dimension> tried = dimensions_near(setup);
+  std::set<std::string> peak_steps;
+  const auto measure = [&](const Graph& graph) {
+    const Costs costs = costs_of(graph);
+    peak_steps.insert(graph::label_without_numbers(costs.peak_step));
+    return other_quantities(costs);
+  };
+  FormsNear forms{graph::closed_forms(
+      [&](graph::DimensionSizes sizes) { return training_step(with_sizes(setup, sizes)); }, tried,
+      measure)};
+  forms.tried = tried;
+  forms.peak_steps = peak_steps;
   const Costs costs = costs_of(training_step(setup));
   const std::vector<std::int64_t> sizes = sizes_of(setup);
   const auto keep = [&](std::optional<Polynomial>& form, std::int64_t value) {

@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace tapehead::program {
 
@@ -53,10 +55,17 @@ struct Costs {
 /// The costs of a graph that training_step() returned.
 Costs costs_of(const Graph& graph);
 
+/// Closed forms, what they were made of, and why the peak may have none.
+struct FormsNear : graph::GraphForms {
+  std::vector<graph::Dimension> tried = {};  ///< the sizes of the runs
+  /// In which steps the peaks of these runs fell, modules without numbers. One form holds in one.
+  std::set<std::string> peak_steps = {};
+};
+
 /// Closed forms in L layers, B sequences, h heads, T positions, d features and a vocabulary of V,
 /// sampled near the sizes of `setup`. `others` has "parameters", "gradients" and "optimizer state".
 /// What does not give the figures of `setup` itself has no form. Errors as check().
-graph::GraphForms forms_near(const TrainingSetup& setup);
+FormsNear forms_near(const TrainingSetup& setup);
 
 /// The largest size that fits, found by doubling and bisection; 0 when 1 does not fit. Whatever is
 /// smaller than a size that fits must fit.

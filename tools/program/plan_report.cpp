@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 namespace tapehead::program {
 namespace {
@@ -17,7 +19,8 @@ using nlohmann::json;
 
 const char* const reserved_text =
     "Counted are the bytes that tensors ask for at the peak, and in \"reserved at most\" also what "
-    "their buffers may be rounded up by, an eighth of them. set_memory_limit() holds a process to "
+    "their buffers may be rounded up by: an eighth of them, and 64 bytes for each buffer of the "
+    "step, which is most of it where buffers are small. set_memory_limit() holds a process to "
     "reserved bytes: buffers that are kept for reuse are then given back. Not counted are the "
     "workspaces of kernels and of BLAS, the records of the tape, and the process itself.";
 
@@ -75,17 +78,17 @@ std::string line(const std::string& what, const std::string& figure) {
 }
 
 std::string cost_lines(const Costs& costs) {
-  std::string text = line("parameters", format_bytes(costs.parameters));
-  text += line("gradients", format_bytes(costs.gradients));
-  text += line("optimizer state", format_bytes(costs.optimizer_state));
-  text += line("saved activations", format_bytes(costs.saved_activations));
-  text += line("peak", format_bytes(costs.peak));
+  std::string text = line("parameters, bytes", format_bytes(costs.parameters));
+  text += line("gradients, bytes", format_bytes(costs.gradients));
+  text += line("optimizer state, bytes", format_bytes(costs.optimizer_state));
+  text += line("saved activations, bytes", format_bytes(costs.saved_activations));
+  text += line("peak, bytes", format_bytes(costs.peak));
   text += graph::wrapped("at " + costs.peak_step + ", of which", 2);
   for (std::size_t c = 0; c < graph::category_count; ++c)
     if (costs.at_peak[c] > 0)
       text += line("  " + std::string(to_string(static_cast<Category>(c))),
                    format_bytes(costs.at_peak[c]));
-  text += line("reserved at most", format_bytes(costs.most_reserved));
+  text += line("reserved at most, bytes", format_bytes(costs.most_reserved));
   text += line("flops, forward", format_count(costs.flops));
   if (costs.recomputed > 0) text += line("flops, recomputed", format_count(costs.recomputed));
   return text;
@@ -93,15 +96,16 @@ std::string cost_lines(const Costs& costs) {
 
 std::string module_line(const std::string& name, const graph::ModuleSums& sums, DType dtype) {
   const auto bytes = static_cast<std::int64_t>(size_of(dtype));
-  return left(29, graph::fit_label(name, 29)) + right(17, format_count(sums.parameters / bytes)) +
+  return left(28, graph::fit_label(name, 28)) + right(18, format_count(sums.parameters / bytes)) +
          right(30, format_bytes(sums.activations)) + right(24, format_count(sums.flops)) + "\n";
 }
 
 std::string module_table(const PlanReport& report) {
   const DType dtype = report.setup.model.dtype;
   const std::string rule(graph::page_columns, '-');
-  std::string text = left(29, "module") + right(17, "parameters") + right(30, "saved activations") +
-                     right(24, "flops, forward") + "\n" + rule + "\n";
+  std::string text = left(28, "module") + right(18, "parameters, count") +
+                     right(30, "saved activations, bytes") + right(24, "flops, forward") + "\n" +
+                     rule + "\n";
   for (const graph::ModuleRow& row : graph::table_rows(report.costs.modules))
     text += module_line(row.label, row.sums, dtype);
   return text + rule + "\n" + module_line("total", report.costs.modules, dtype);
@@ -148,19 +152,41 @@ std::string ranks_text(const PlanReport& report) {
   return text;
 }
 
-std::string form_text(const std::string& what, const std::optional<graph::Polynomial>& form) {
+std::string form_text(const std::string& what, const std::optional<graph::Polynomial>& form,
+                      const std::string& why_none = "none gives the figures of all these runs") {
   return what + "\n" +
-         graph::wrapped(form ? graph::to_string(*form) : "no polynomial near these sizes", 4);
+         graph::wrapped(form ? graph::to_string(*form) : "no polynomial: " + why_none, 4);
+}
+
+// "From runs at L 4, 5, 6; B 1, 2, 3".
+std::string tried_text(const std::vector<graph::Dimension>& dimensions) {
+  std::string text;
+  for (const graph::Dimension& dimension : dimensions) {
+    text += (text.empty() ? "From runs at " : "; ") + dimension.name;
+    const char* separator = " ";
+    for (const std::int64_t size : dimension.sizes)
+      text += std::exchange(separator, ", ") + format_count(size);
+  }
+  return text;
+}
+
+std::string why_no_peak(const std::set<std::string>& steps) {
+  if (steps.size() < 2) return "none gives the peaks of all these runs";
+  std::string text = "the peaks of these runs fall into different steps, and each has its own";
+  const char* separator = ": ";
+  for (const std::string& step : steps) text += std::exchange(separator, "; ") + step;
+  return text;
 }
 
 std::string forms_text(const PlanReport& report) {
-  const graph::GraphForms& forms = *report.forms;
+  const FormsNear& forms = *report.forms;
   std::string text =
-      "\nClosed forms, in L layers, B sequences, h heads, T positions, d features, V tokens:\n\n";
+      "\nClosed forms, in L layers, B sequences, h heads, T positions, d features, V tokens.\n" +
+      graph::wrapped(tried_text(forms.tried), 0) + "\n";
   for (const std::string name : {"parameters", "gradients", "optimizer state"})
     text += form_text(name + ", bytes", forms.others.at(name));
   text += form_text("saved activations, bytes", forms.saved_activations);
-  text += form_text("peak near these sizes, bytes", forms.peak);
+  text += form_text("peak near these sizes, bytes", forms.peak, why_no_peak(forms.peak_steps));
   text += form_text("flops, forward", forms.flops);
   if (report.costs.recomputed > 0) text += form_text("flops, recomputed", forms.recomputed);
   text +=

@@ -21,7 +21,7 @@ struct PlanReport {
   Costs costs;
   std::optional<std::int64_t> memory = {};  ///< bytes to fit in
   std::optional<Fit> fit = {};
-  std::optional<graph::GraphForms> forms = {};
+  std::optional<FormsNear> forms = {};
   RanksSetup ranks_setup = {};
   std::optional<RanksCosts> ranks = {};
 };

@@ -4,7 +4,7 @@ import { dropNodes } from "./compaction.js";
 import { formatCount, shapeText } from "./format.js";
 import { Keepers } from "./graph.js";
 import { copyOfLists, withHeld } from "./whatif_donation.js";
-import { handOutGradients, holdGradients } from "./whatif_gradients.js";
+import { holdGradients, passOnSum } from "./whatif_gradients.js";
 import { Readers, findRegions, rootName } from "./regions.js";
 import { Script, part } from "./script.js";
 
@@ -387,7 +387,7 @@ export function checkpointed(asIs, patterns) {
   if (script.hasEvents) script.finish();
   markTransient(kept, result);
   for (let i = regions.length; i-- > 0;)  // as the backward pass meets them
-    handOutGradients(regions[i], sums[i], result);
+    if (sums[i] >= 0) passOnSum(regions[i], sums[i], result);
   for (const { last } of regions) inside.delete(last);
   dropNodes(result, inside, new Set());
   return result;

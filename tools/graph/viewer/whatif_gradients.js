@@ -146,10 +146,6 @@ class BehindRegion {
 
   get isThere() { return this.last >= 0; }
 
-  isBornInside(storage) {
-    return this.first <= this.birth[storage] && this.birth[storage] <= this.last;
-  }
-
   // Of the backward pass.
   isBornBefore(storage) {
     const birth = this.birth[storage];
@@ -186,20 +182,12 @@ function swapStorages(events, a, b) {
 export const holdGradients = (region, script) => new GradientWalk(region, script).run();
 
 /**
- * Edits the categories of a graph whose script is finished: what is born in the region's backward
- * steps and outlives them is what the checkpoint hands out, a gradient. `sum` is that of
- * holdGradients(): from the region's end on it is what g's buffer was, and g dies in its place.
+ * Edits a graph whose script is finished. `sum` is that of holdGradients(), not -1: from the
+ * region's end on it is what g's buffer was, and g dies in its place.
  */
-export function handOutGradients(region, sum, graph) {
-  if (sum >= 0) {
-    const behind = new BehindRegion(region, graph);
-    const g = behind.isThere ? findG(behind, graph, sum) : -1;
-    if (g >= 0 && behind.death[sum] >= 0 && !behind.outlives(sum))
-      swapStorages(graph.events, behind.death[sum], behind.death[g]);
-  }
+export function passOnSum(region, sum, graph) {
   const behind = new BehindRegion(region, graph);
-  if (!behind.isThere) return;
-  graph.storages = graph.storages.map((row, id) =>
-    (row.category === "transient" && behind.isBornInside(id) && behind.outlives(id)
-      ? { ...row, category: "gradient" } : row));
+  const g = behind.isThere ? findG(behind, graph, sum) : -1;
+  if (g >= 0 && behind.death[sum] >= 0 && !behind.outlives(sum))
+    swapStorages(graph.events, behind.death[sum], behind.death[g]);
 }
