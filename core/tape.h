@@ -71,17 +71,17 @@ class Tape {
   /// this tape is paused or not the innermost, or with on_complete; a call from within a rule of
   /// this tape, or from a hook.
   Gradients gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor seed = {},
-                     GradientOptions options = {});
+                     const GradientOptions& options = {});
   /// The same with wrt in braces: gradient(y, {w, b}).
   Gradients gradient(const Tensor& y, std::initializer_list<Tensor> wrt, Tensor seed = {},
-                     GradientOptions options = {}) {
+                     const GradientOptions& options = {}) {
     return gradient(y, std::span(wrt.begin(), wrt.size()), std::move(seed), options);
   }
 
   /// The same for the sum over k of sum(ys[k] * seeds[k]), in one walk. `seeds` is empty (every y
   /// has one element) or has one entry for each y; an undefined seed feeds nothing into its y.
   Gradients gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt,
-                     std::span<const Tensor> seeds, GradientOptions options = {});
+                     std::span<const Tensor> seeds, const GradientOptions& options = {});
 
   /// Operations recorded so far, consumed ones included.
   std::size_t size() const { return nodes_.size(); }

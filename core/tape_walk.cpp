@@ -234,13 +234,13 @@ class Tape::Walk {
 bool Tape::walking() { return Walking::active(); }
 
 Gradients Tape::gradient(const Tensor& y, std::span<const Tensor> wrt, Tensor seed,
-                         GradientOptions options) {
+                         const GradientOptions& options) {
   if (!seed.defined()) return gradient(std::span(&y, 1), wrt, {}, options);
   return gradient(std::span(&y, 1), wrt, std::span(&seed, 1), options);
 }
 
 Gradients Tape::gradient(std::span<const Tensor> ys, std::span<const Tensor> wrt,
-                         std::span<const Tensor> seeds, GradientOptions options) {
+                         std::span<const Tensor> seeds, const GradientOptions& options) {
   check_own_thread("gradient");
   if (being_walked_)
     throw StateError("gradient",

@@ -72,13 +72,14 @@ void await(MPI_Request& request, const char* operation, const ProcessGroup& grou
 
 class MpiWork final : public Work {
  public:
-  MpiWork(const ProcessGroup& group, const Tensor& x) : group_(group), x_(x) {
+  MpiWork(const ProcessGroup& group, const Tensor& x)
+      : group_(group), x_(std::make_unique<const Tensor>(x)) {
     MPI_Iallreduce(MPI_IN_PLACE, x.view().data, as_int("all_reduce", x.numel()), mpi_type(x),
                    MPI_SUM, MPI_COMM_WORLD, &request_);
   }
   // Gives the buffer up, as await does.
   ~MpiWork() override {
-    if (request_ != MPI_REQUEST_NULL) new Tensor(x_);
+    if (request_ != MPI_REQUEST_NULL) (void)x_.release();
   }
 
   bool done() override {
@@ -90,7 +91,7 @@ class MpiWork final : public Work {
 
  private:
   const ProcessGroup& group_;
-  const Tensor x_;
+  std::unique_ptr<const Tensor> x_;
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 

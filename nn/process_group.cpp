@@ -56,7 +56,7 @@ std::optional<int> launched_rank() {
   return {};
 }
 
-std::vector<double> summed(ProcessGroup& group, std::vector<double> numbers) {
+std::vector<double> summed(ProcessGroup& group, const std::vector<double>& numbers) {
   const Tensor sums = from_vector(numbers, {static_cast<std::int64_t>(numbers.size())});
   group.all_reduce(sums)->wait();
   return sums.to_vector();

@@ -95,7 +95,7 @@ class OneProcess final : public ProcessGroup {
 std::optional<int> launched_rank();
 
 /// The sum of each of these numbers over all ranks, now.
-std::vector<double> summed(ProcessGroup& group, std::vector<double> numbers);
+std::vector<double> summed(ProcessGroup& group, const std::vector<double>& numbers);
 
 /// StateError, on all ranks alike, unless all have the same `lines` of text. It says of the first
 /// rank that differs from rank 0 which line differs, and how.

@@ -68,12 +68,12 @@ Values after_steps(DType dtype, std::int64_t bucket_bytes) {
 }  // namespace
 
 TEST_CASE("sums, copies and texts come from all ranks") {
-  const int rank = ranks->rank(), size = ranks->size();
+  const int rank = ranks->rank(), size = ranks->size(), sum_of_ranks = size * (size + 1) / 2;
   for (const DType dtype : {DType::f32, DType::f64})
     for (const std::int64_t count : {0, 1, 7, 100'000}) {
       const Tensor x = full({count}, rank + 1, dtype);
       ranks->all_reduce(x)->wait();
-      CHECK(x.to_vector() == Values(static_cast<std::size_t>(count), size * (size + 1) / 2));
+      CHECK(x.to_vector() == Values(static_cast<std::size_t>(count), sum_of_ranks));
     }
   std::vector<int> numbers{rank, 10 * rank};
   ranks->broadcast(std::as_writable_bytes(std::span(numbers)));

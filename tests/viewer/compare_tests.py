@@ -11,6 +11,12 @@ from viewer_page import SOURCE, PageTest  # which looks for a browser first
 from selenium.webdriver.common.keys import Keys
 
 
+def figures_of(answer):
+    """What `graph whatif --json` tells of each figure, now and then, as compared() gives it."""
+    return {key: (told["now"], told["then"]) for key, told in answer.items()
+            if isinstance(told, dict)}
+
+
 class CompareTest(PageTest):
     # ---- what if ----
 
@@ -91,8 +97,7 @@ class CompareTest(PageTest):
         self.assertEqual(command, f"tapehead graph whatif {self.sample('gpt_12')} "
                                   "--checkpoint 'layers.*'")
         answer = self.report("graph", "whatif", self.sample("gpt_12"), "--checkpoint", "layers.*")
-        self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
-                                           for key, figure in answer.items() if key != "matched"})
+        self.assertEqual(self.compared(), figures_of(answer))
         self.assertIn("checkpoint=layers.*", self.driver.current_url)
         self.click("#modules [data-key='module:layers.0-11'] input")
         self.until(lambda: not self.all("#comparison"))
@@ -108,8 +113,7 @@ class CompareTest(PageTest):
         self.until(lambda: self.all("#comparison"))
         answer = self.report("graph", "whatif", self.sample("gpt"), "--recompute", row["label"])
         self.assertEqual([match["name"] for match in answer["matched"]], [row["label"]])
-        self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
-                                           for key, figure in answer.items() if key != "matched"})
+        self.assertEqual(self.compared(), figures_of(answer))
         self.assertIn(f"--recompute '{row['label']}'", self.text("#change code"))
 
     def test_what_a_question_took_and_left_is_told(self):
@@ -147,8 +151,7 @@ class CompareTest(PageTest):
         options = [word for pattern in patterns for word in ("--fuse", pattern)]
         self.page("gpt", state="&".join(f"fuse={pattern}" for pattern in patterns))
         answer = self.report("graph", "whatif", self.sample("gpt"), *options)
-        self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
-                                           for key, figure in answer.items() if key != "matched"})
+        self.assertEqual(self.compared(), figures_of(answer))
         self.assertEqual(self.texts("#change code"), [
             f"tapehead graph whatif {self.sample('gpt')} " +
             " ".join(f"--fuse '{pattern}'" for pattern in patterns)])
@@ -212,9 +215,7 @@ class CompareTest(PageTest):
                       "checkpoint=layers.0.self_attn&checkpoint=layers.0"):
             with self.subTest(state):
                 self.page("gpt", state=state)
-                self.assertEqual(self.compared(), {key: (figure["now"], figure["then"])
-                                                   for key, figure in answer.items()
-                                                   if key != "matched"})
+                self.assertEqual(self.compared(), figures_of(answer))
                 self.assertIn("layers.0.self_attn is already inside the checkpoint layers.0.",
                               self.texts("#change .note"))
                 self.assertFalse(self.one("#change .problem").is_displayed())
@@ -531,6 +532,19 @@ class CompareTest(PageTest):
         self.one("#change input[type=file]").send_keys(file)
         self.until(lambda: "freed.json cannot be compared: row " in self.text("#message"))
         self.assertIn("is not live in the step that records the node", self.text("#message"))
+
+    def test_a_dropped_file_in_which_a_node_reads_what_it_makes_is_refused(self):
+        def read_the_output(graph):
+            node = graph["nodes"][3]
+            node["inputs"][0] = node["output"]
+
+        file = self.changed_sample("circle", read_the_output)
+        self.run_program("graph", "summary", file, codes=(2,))
+        self.page("gpt")
+        self.one("#change input[type=file]").send_keys(file)
+        self.until(lambda: "circle.json cannot be compared: row 3 of nodes" in self.text("#message"))
+        self.assertIn("inputs names a value that this node or a later one makes",
+                      self.text("#message"))
 
     def test_a_file_that_is_dropped_is_compared(self):
         self.page("gpt")

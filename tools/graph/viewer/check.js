@@ -98,6 +98,8 @@ class Checker {
     this.require(Array.isArray(row.attributes), "attributes is no list");
     this.require(Array.isArray(row.inputs) && row.inputs.every((id) => this.names("values", id)),
       "inputs names no row of values");
+    this.require(row.inputs.every((id) => (this.file.values[id].producer ?? -1) < row.id),
+      "inputs names a value that this node or a later one makes");
     this.refer(row, "output", "values");
     this.inputs(row.donatable ?? [], row, "donatable");
     this.addUp("flops", row.flops);
