@@ -237,7 +237,7 @@ TEST_CASE("needs that no number holds are the largest one, or an error that name
   const TrainOptions deep{.layers = std::int64_t{1} << 60};
   CHECK(least_training_bytes(deep, 10) == std::numeric_limits<std::int64_t>::max());
   const TrainOptions wide{.dim = std::int64_t{1} << 40};
-  check_throws(ErrorKind::value, {"--layers 4 --dim 1099511627776 --context 128", "63 bits"},
+  check_throws(ErrorKind::value, {"--layers 4 --dim 1099511627776 --context 112", "63 bits"},
                [&] { (void)least_training_bytes(wide, 10); });
   check_throws(ErrorKind::value, {"--batch 8: a step needs at least 9,223,372,036,854,775,807"},
                [&] { check_memory(deep, 10); });

@@ -9,8 +9,6 @@
 
 namespace tapehead::graph {
 
-using Kind = JsonCell::Kind;
-
 JsonCell& JsonRow::add(std::string& key) {
   if (used_ == cells_.size()) cells_.emplace_back();
   JsonCell& cell = cells_[used_++];

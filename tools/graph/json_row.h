@@ -66,7 +66,7 @@ class JsonRow {
   /// One of `all`, found by the name that to_string gives it.
   template <class Enum, std::size_t N>
   Enum one_of(std::string_view key, const std::array<Enum, N>& all) {
-    const std::string& name = typed(key, JsonCell::Kind::text, "is not a string").text;
+    const std::string& name = typed(key, Kind::text, "is not a string").text;
     for (const Enum candidate : all)
       if (to_string(candidate) == name) return candidate;
     fail_with(key, name);
@@ -78,10 +78,12 @@ class JsonRow {
   [[noreturn]] void fail(std::string_view key, std::string_view what) const;
 
  private:
+  using Kind = JsonCell::Kind;
+
   JsonCell* find(std::string_view key);
   const JsonCell* find(std::string_view key) const;
   JsonCell& get(std::string_view key);
-  JsonCell& typed(std::string_view key, JsonCell::Kind kind, std::string_view otherwise);
+  JsonCell& typed(std::string_view key, Kind kind, std::string_view otherwise);
   [[noreturn]] void fail_with(std::string_view key, const std::string& name) const;
 
   std::vector<JsonCell> cells_;
