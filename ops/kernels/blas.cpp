@@ -75,13 +75,15 @@ void multiply_dot(const Product<T>& p) {
 // n = 1.
 template <class T>
 void multiply_vector(const Product<T>& p) {
-  // Some BLAS multiply y by a beta of zero, which leaves a NaN where it is.
-  if (p.beta == T(0)) scale(p);
+  // Some BLAS multiply y by a beta of zero, which leaves a NaN where it is: zeros are added to.
+  const bool adds = p.beta != T(0);
+  if (!adds && p.c.row_step == 1) std::fill_n(p.c.data, p.m, T(0));
+  else if (!adds) scale(p);
   const BlasLayout a = *blas_layout(p.m, p.k, p.a.row_step, p.a.column_step);
   const auto m = static_cast<int>(p.m), k = static_cast<int>(p.k);
   blas_gemv(a.transposed, a.transposed ? k : m, a.transposed ? m : k, p.alpha, p.a.data,
-            static_cast<int>(a.leading_dimension), p.b.data, vector_step(p.k, p.b.row_step), p.beta,
-            p.c.data, vector_step(p.m, p.c.row_step));
+            static_cast<int>(a.leading_dimension), p.b.data, vector_step(p.k, p.b.row_step),
+            adds ? p.beta : T(1), p.c.data, vector_step(p.m, p.c.row_step));
 }
 
 template <class T>
