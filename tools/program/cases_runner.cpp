@@ -95,7 +95,7 @@ std::vector<Tensor> leaves_of(const std::vector<Call::Input>& inputs,
 // adds nothing, and a tape would not know it.
 Gradients gradients(Tape& tape, const std::vector<Tensor>& outputs,
                     const std::vector<Tensor>& seeds, const std::vector<Tensor>& wrt,
-                    GradientOptions options = {}) {
+                    const GradientOptions& options = {}) {
   std::vector<Tensor> fed, with;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!seeds[i].defined() || !outputs[i].requires_grad()) continue;
