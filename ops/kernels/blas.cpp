@@ -77,8 +77,7 @@ template <class T>
 void multiply_vector(const Product<T>& p) {
   // Some BLAS multiply y by a beta of zero, which leaves a NaN where it is: zeros are added to.
   const bool adds = p.beta != T(0);
-  if (!adds && p.c.row_step == 1) std::fill_n(p.c.data, p.m, T(0));
-  else if (!adds) scale(p);
+  if (!adds) scale(p);
   const BlasLayout a = *blas_layout(p.m, p.k, p.a.row_step, p.a.column_step);
   const auto m = static_cast<int>(p.m), k = static_cast<int>(p.k);
   blas_gemv(a.transposed, a.transposed ? k : m, a.transposed ? m : k, p.alpha, p.a.data,
@@ -143,11 +142,18 @@ bool fits_blas(std::int64_t rows, std::int64_t columns, std::int64_t row_step,
 
 template <class T>
 void scale(const Product<T>& p) {
-  for (std::int64_t i = 0; i < p.m; ++i)
-    for (std::int64_t j = 0; j < p.n; ++j) {
-      T& c = *p.c.from(i, j).data;
-      c = p.beta == T(0) ? T(0) : p.beta * c;
-    }
+  const bool is_column_major = p.c.row_step == 1;
+  const Matrix<T> c = is_column_major ? p.c.transposed() : p.c;
+  const std::int64_t runs = is_column_major ? p.n : p.m, length = is_column_major ? p.m : p.n;
+  for (std::int64_t i = 0; i < runs; ++i) {
+    T* run = c.from(i, 0).data;
+    if (p.beta == T(0) && c.column_step == 1) std::fill_n(run, length, T(0));
+    else
+      for (std::int64_t j = 0; j < length; ++j) {
+        T& element = run[j * c.column_step];
+        element = p.beta == T(0) ? T(0) : p.beta * element;
+      }
+  }
 }
 
 template <class T>
