@@ -181,20 +181,28 @@ std::uint32_t Tape::value_of(const Tensor& x) {
   return add_value(x, -1);
 }
 
+namespace {
+
+// So that the next push_back cannot fail.
+template <class Row>
+void make_room(std::vector<Row>& rows) {
+  if (rows.size() == rows.capacity()) rows.reserve(2 * rows.size() + 16);
+}
+
+}  // namespace
+
 std::uint32_t Tape::value_of_leaf(const Tensor& leaf) {
   const auto found = leaf_values_.find(leaf.impl());
   if (found != leaf_values_.end()) return found->second;
   // What fails leaves no leaf without a row, and no leaf in one table alone.
-  if (leaves_.size() == leaves_.capacity()) leaves_.reserve(2 * leaves_.size() + 16);
+  make_room(leaves_);
   const std::uint32_t value = add_value(leaf, -1);
   leaf_values_.emplace(leaf.impl(), value);
   leaves_.push_back(leaf);
   return value;
 }
 
-void Tape::make_room_for_a_node() {
-  if (nodes_.size() == nodes_.capacity()) nodes_.reserve(2 * nodes_.size() + 16);
-}
+void Tape::make_room_for_a_node() { make_room(nodes_); }
 
 std::uint32_t Tape::add_value(const Tensor& x, std::int64_t producer) {
   const detail::TensorImpl& impl = *x.impl();
