@@ -121,6 +121,9 @@ class Saved {
   /// saved, naming the operation, the slot and both versions; what PackedTensor::unpack throws.
   const Tensor& get() const;
 
+  /// As get(), or undefined where nothing is kept: of an operand that the caller may leave out.
+  Tensor get_or_none() const { return kept() ? get() : Tensor(); }
+
   /// The name of the slot.
   const char* name() const { return name_; }
   /// The formula that reads it.

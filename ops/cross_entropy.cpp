@@ -86,10 +86,7 @@ class ClassLossNode : public Node {
     kernels::ClassTargets targets(const ClassLossNode& node) const;
     double divisor() const { return count.defined() ? *count.view().as<const double>() : 1; }
   };
-  Kept kept() const {
-    const auto get = [](const Saved& saved) { return saved.kept() ? saved.get() : Tensor(); };
-    return {get(target), get(weight), get(count)};
-  }
+  Kept kept() const { return {target.get_or_none(), weight.get_or_none(), count.get_or_none()}; }
   // q * factor / count.
   Tensor distribution(DType dtype, double factor) const;
 };

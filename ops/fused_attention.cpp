@@ -122,13 +122,11 @@ struct FusedAttentionNode final : Node {
   }
 
  private:
-  Tensor kept_or_none(const Saved& saved) const { return saved.kept() ? saved.get() : Tensor(); }
-
   Grads fused(const Tensor& g, const Wanted& wanted) const {
     const Tensor &q_ = q.get(), &k_ = k.get(), &v_ = v.get();
     const Tensor dq = empty_heads(q_.shape(), q_.dtype()), dk = empty_heads(k_.shape(), k_.dtype()),
                  dv = empty_heads(v_.shape(), v_.dtype());
-    const Tensor hidden_ = kept_or_none(hidden), bias_ = kept_or_none(bias);
+    const Tensor hidden_ = hidden.get_or_none(), bias_ = bias.get_or_none();
     const Shape scores = scores_shape(q_, k_);
     const bool wants_bias = bias_.defined() && wanted[3];
     const Tensor dscores = wants_bias ? empty(op, scores, q_.dtype()) : Tensor();
@@ -193,7 +191,7 @@ struct FusedAttentionNode final : Node {
   // Which keys are hidden from which queries, for whatever reason: broadcasts to the scores.
   // Undefined when all see all.
   Tensor hidden_scores(const Shape& scores) const {
-    Tensor mask = hidden.kept() ? hidden.get() : Tensor();
+    Tensor mask = hidden.get_or_none();
     const auto join = [&](const Tensor& more) {
       mask = mask.defined() ? logical_or(mask, more) : more;
     };

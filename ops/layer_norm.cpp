@@ -130,7 +130,7 @@ struct NormNode final : Node {
       bias_parts = empty(operation(), {chunks, n}, DType::f64);
     }
     const Tensor weight_row = weight.kept() ? contiguous(weight.get()) : Tensor();
-    const Tensor x_ = x.get(), mean_ = mean.kept() ? mean.get() : Tensor(), rstd_ = rstd.get();
+    const Tensor x_ = x.get(), mean_ = mean.get_or_none(), rstd_ = rstd.get();
     launch([&] {
       kernels::NormBackward args{};
       args.g = upstream.view().data;
