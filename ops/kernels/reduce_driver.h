@@ -17,16 +17,19 @@
 
 namespace tapehead::kernels {
 
+static_assert(fold_block <= RunReader::block);
+
 /// Fold of at least fold_lanes elements of one result, `step` apart.
 template <class F, class T>
 TAPEHEAD_MULTIVERSION typename F::Acc fold_many(const T* x, std::int64_t step, std::int64_t count,
                                                 typename F::Parameter parameter) {
   using Acc = typename F::Acc;
   Acc total = F::identity;
-  RunReader<T> reader(x, step, std::min(count, fold_block));
+  RunReader reader;
+  reader.start(x, sizeof(T), step);
   for (std::int64_t begin = 0; begin < count; begin += fold_block) {
     const std::int64_t n = std::min(fold_block, count - begin);
-    const T* block = reader.at(begin, n);
+    const T* block = static_cast<const T*>(reader.at(begin, n));
     const Acc part = fold_in_lanes<Acc>(
         n, F::identity,
         [=](std::int64_t i) __attribute__((always_inline)) { return F::term(block[i], parameter); },
@@ -139,9 +142,10 @@ class TypedFold final : public Fold {
                             static_cast<const Parameter*>(parameters));
     };
     if (step == 1) return add(x_ + x, rows);
+    RunReader row;
     for (std::int64_t r = 0; r < rows; ++r) {
-      RunReader<T> row(x_ + x + r * row_step, step, width);
-      add(row.at(0, width), 1);
+      row.start(x_ + x + r * row_step, sizeof(T), step);
+      add(static_cast<const T*>(row.at(0, width)), 1);
     }
   }
   void join(void* acc, const void* part, std::int64_t count) const override {
