@@ -3,25 +3,10 @@
 #include <tapehead/core/record.h>
 
 namespace tapehead {
-namespace {
-
-constexpr std::int64_t grain = 16384;  // elements below which a second thread does not pay
-
-}  // namespace
-
 Tensor filled(const char* operation, const Shape& shape, DType dtype, double value,
               Category category) {
   Tensor result = empty(operation, shape, dtype, category);
-  launch([&] {
-    visit_any(dtype, [&](auto zero) {
-      using T = decltype(zero);
-      T* data = result.any_view().as<T>();
-      const T element = convert<T>(value);
-      parallel_for(result.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
-        std::fill(data + begin, data + end, element);
-      });
-    });
-  });
+  launch([&] { fill_values(result.any_view(), value); });
   return result;
 }
 
@@ -29,43 +14,6 @@ Tensor copied(const char* operation, const Tensor& x) {
   Tensor result = empty(operation, x.shape(), x.dtype());
   launch([&] { copy_values(result.any_view(), x.any_view()); });
   return result;
-}
-
-namespace {
-
-using ConvertRun = void (*)(void* to, std::int64_t to_step, const void* from,
-                            std::int64_t from_step, std::int64_t count);
-
-template <class To, class From>
-void convert_run(void* to, std::int64_t to_step, const void* from, std::int64_t from_step,
-                 std::int64_t count) {
-  To* t = static_cast<To*>(to);
-  const From* f = static_cast<const From*>(from);
-  if (to_step == 1 && from_step == 1) {
-    std::transform(f, f + count, t, [](From value) { return convert<To>(value); });
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) t[i * to_step] = convert<To>(f[i * from_step]);
-  }
-}
-
-// The inner loop for a pair of dtypes. It is all that differs between the pairs.
-ConvertRun convert_run_for(DType to, DType from) {
-  return visit_any(to, [&](auto to_zero) {
-    return visit_any(from, [&](auto from_zero) -> ConvertRun {
-      return &convert_run<decltype(to_zero), decltype(from_zero)>;
-    });
-  });
-}
-
-}  // namespace
-
-void copy_values(const View& to, const View& from) {
-  const auto loop = merge_dims<2>(to.shape, {&to.strides, &from.strides});
-  const ConvertRun run = convert_run_for(to.dtype, from.dtype);
-  parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
-    run(to.address(offsets[0]), loop.inner_stride(0), from.address(offsets[1]),
-        loop.inner_stride(1), count);
-  });
 }
 
 namespace {
@@ -90,7 +38,7 @@ void add_into(const View& to, const View& from) {
       return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
     };
     const std::int64_t to_step = loop.inner_stride(0), from_step = loop.inner_stride(1);
-    parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
+    parallel_runs(loop, cheap_grain, [&](const auto& offsets, std::int64_t count) {
       T* t = to.as<T>() + offsets[0];
       const T* f = from.as<const T>() + offsets[1];
       if (to_step == 1 && from_step == 1) {
@@ -109,7 +57,7 @@ void scale_in_place(const View& x, double factor) {
     using T = decltype(zero);
     using Wide = decltype(wide_zero);
     const std::int64_t step = loop.inner_stride(0);
-    parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
+    parallel_runs(loop, cheap_grain, [&](const auto& offsets, std::int64_t count) {
       T* data = x.as<T>() + offsets[0];
       for (std::int64_t i = 0; i < count; ++i)
         data[i * step] =

@@ -1,7 +1,8 @@
-// The little arithmetic that the tape itself needs: filling, copying, and summing gradients where a
-// value was used more than once. Everything else is an operation and lives in ops/. Internal.
+// The little arithmetic that the tape itself needs: constants, copies, and summing gradients where
+// a value was used more than once. Everything else is an operation and lives in ops/. Internal.
 #pragma once
 
+#include <tapehead/core/copy.h>
 #include <tapehead/core/tensor.h>
 
 namespace tapehead {
@@ -12,10 +13,6 @@ Tensor filled(const char* operation, const Shape& shape, DType dtype, double val
 
 /// A row-major copy of the values of `x`, as a constant.
 Tensor copied(const char* operation, const Tensor& x);
-
-/// Writes the values of `from` into `to`: equal shapes, any strides and dtypes; `to` has no two
-/// elements in one place and does not overlap `from`. The caller bumps the version where it must.
-void copy_values(const View& to, const View& from);
 
 /// to += from, element by element; the rules of copy_values, and one floating dtype.
 void add_into(const View& to, const View& from);

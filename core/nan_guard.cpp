@@ -11,8 +11,6 @@
 namespace tapehead {
 namespace {
 
-constexpr std::int64_t grain = 16384;  // elements below which a second thread does not pay
-
 // Whether x holds neither NaN nor infinity. Every result is asked, so this is a plain loop.
 bool is_finite(const Tensor& x) {
   const View view = x.any_view();
@@ -21,7 +19,7 @@ bool is_finite(const Tensor& x) {
   std::atomic<bool> finite = true;
   visit_any(view.dtype, [&](auto zero) {
     const auto* data = view.as<const decltype(zero)>();
-    parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
+    parallel_runs(loop, cheap_grain, [&](const auto& offsets, std::int64_t count) {
       bool run_is_finite = true;
       for (std::int64_t i = 0; i < count; ++i) {
         const auto value = static_cast<double>(data[offsets[0] + i * step]);

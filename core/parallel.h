@@ -53,6 +53,11 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
+/// Items below which a second thread does not pay: at a few additions for each,
+inline constexpr std::int64_t cheap_grain = 16384;
+/// and at an exponential for each.
+inline constexpr std::int64_t costly_grain = 4096;
+
 /// Calls body(begin, end) on disjoint ranges that cover [0, count), on several threads when there
 /// are more than `grain` items for each. The body must not throw. Which ranges there are depends on
 /// the number of threads, so a body's result for an item must not depend on its range.

@@ -30,7 +30,7 @@ Tensor bounded(const Tensor& x, double bound) {
 }
 
 struct Activation : Function {
-  static constexpr std::int64_t grain = kernels::costly_grain;
+  static constexpr std::int64_t grain = costly_grain;
 };
 
 struct Tanh : Activation {

@@ -80,7 +80,7 @@ struct Select {
 // y = f(a, b), broadcast.
 template <class F>
 void compute(const Tensor& a, const Tensor& b, const Tensor& y, F f,
-             std::int64_t grain = kernels::cheap_grain) {
+             std::int64_t grain = cheap_grain) {
   launch([&] {
     visit_floating(y.dtype(), [&](auto zero) {
       using T = decltype(zero);
@@ -275,7 +275,7 @@ Tensor minimum(const Tensor& a, const Tensor& b) { return extremum<false>(a, b);
 Tensor pow(const Tensor& a, const Tensor& b) {
   const Shape shape = broadcast("pow", a, b);
   Tensor y = empty("pow", shape, a.dtype());
-  compute(a, b, y, Power{}, kernels::costly_grain);
+  compute(a, b, y, Power{}, costly_grain);
   return record<PowNode>(y, {&a, &b}, [&](PowNode& node) {
     node.a.save(a);
     node.b.save(b);

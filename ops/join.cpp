@@ -1,8 +1,8 @@
+#include <tapehead/core/copy.h>
 #include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/kernels/copy.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
@@ -29,7 +29,7 @@ template <class NodeType>
 Tensor row_major_copy(const char* operation, const Tensor& x) {
   check_defined(operation, "x", x);
   Tensor y = empty(operation, x.shape(), x.dtype());
-  launch([&] { kernels::copy(y.any_view(), x.any_view()); });
+  launch([&] { copy_values(y.any_view(), x.any_view()); });
   return record<NodeType>(y, {&x}, [](NodeType&) {});
 }
 
@@ -178,7 +178,7 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
   launch([&] {
     std::int64_t offset = 0;
     for (const Tensor& x : tensors) {
-      kernels::copy(alias(y, x.shape(), y.strides(), offset).view(), x.view());
+      copy_values(alias(y, x.shape(), y.strides(), offset).view(), x.view());
       offset += x.shape()[d] * y.strides()[d];
     }
   });
@@ -198,7 +198,7 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
   launch([&] {
     std::int64_t offset = 0;
     for (const Tensor& x : tensors) {
-      kernels::copy(alias(y, x.shape(), strides, offset).view(), x.view());
+      copy_values(alias(y, x.shape(), strides, offset).view(), x.view());
       offset += y.strides()[d];
     }
   });
@@ -222,7 +222,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
   launch([&] {
     const Tape::Pause pause;  // the views are only there to be copied
     const Tensor tiles = expand(reshape(x, tiling.source), tiling.tiles);
-    kernels::copy(reshape(y, tiling.tiles).view(), tiles.view());
+    copy_values(reshape(y, tiling.tiles).view(), tiles.view());
   });
   return record<RepeatNode>(y, {&x}, [&](RepeatNode& node) { node.repeats = repeats; });
 }
@@ -232,7 +232,7 @@ Tensor flip(const Tensor& x, const Dims& dims) {
   // An empty list is no dim at all here; normalize_dims would read it as all of them.
   const Dims reversed_dims = dims.empty() ? dims : normalize_dims("flip", dims, x.shape());
   Tensor y = empty("flip", x.shape(), x.dtype());
-  launch([&] { kernels::copy(y.view(), reversed(x.view(), reversed_dims)); });
+  launch([&] { copy_values(y.view(), reversed(x.view(), reversed_dims)); });
   return record<FlipNode>(y, {&x}, [&](FlipNode& node) { node.dims = reversed_dims; });
 }
 

@@ -31,7 +31,7 @@ struct SquaredError {
   static constexpr const char* name = "mse_loss";
   static constexpr const char* reason = "dx = 2 * (x - target) * g, dtarget = -dx";
   static constexpr std::initializer_list<int> target_read_for = {0, 1};
-  static constexpr std::int64_t grain = kernels::cheap_grain;
+  static constexpr std::int64_t grain = cheap_grain;
   template <class T>
   TAPEHEAD_INLINE T value(T x, T target) const {
     return (x - target) * (x - target);
@@ -51,7 +51,7 @@ struct SmoothL1 {
   static constexpr const char* name = "smooth_l1_loss";
   static constexpr const char* reason = "dx = clamp((x - target) / beta, -1, 1) * g, dtarget = -dx";
   static constexpr std::initializer_list<int> target_read_for = {0, 1};
-  static constexpr std::int64_t grain = kernels::cheap_grain;
+  static constexpr std::int64_t grain = cheap_grain;
   double beta = 1;
   template <class T>
   TAPEHEAD_INLINE T value(T x, T target) const {
@@ -73,7 +73,7 @@ struct BinaryCrossEntropy {
   static constexpr const char* name = "binary_cross_entropy_with_logits";
   static constexpr const char* reason = "dx = (sigmoid(x) - target) * g, dtarget = -x * g";
   static constexpr std::initializer_list<int> target_read_for = {0};
-  static constexpr std::int64_t grain = kernels::costly_grain;
+  static constexpr std::int64_t grain = costly_grain;
   template <class T>
   TAPEHEAD_INLINE T value(T x, T target) const {
     return ((x > 0 ? x : T(0)) - x * target) + kernels::log1p_of_unit(kernels::exp(-std::abs(x)));

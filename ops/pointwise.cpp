@@ -105,7 +105,7 @@ struct Exp : Function {
   static constexpr const char* name = "exp";
   static constexpr Keeps keeps = Keeps::output;
   static constexpr const char* reason = "dx = g * y";
-  static constexpr std::int64_t grain = kernels::costly_grain;
+  static constexpr std::int64_t grain = costly_grain;
   template <class T>
   TAPEHEAD_INLINE T value(T x) const {
     return exp(x);
@@ -120,7 +120,7 @@ struct Log : Function {
   static constexpr const char* name = "log";
   static constexpr Keeps keeps = Keeps::input;
   static constexpr const char* reason = "dx = g / x";
-  static constexpr std::int64_t grain = kernels::costly_grain;
+  static constexpr std::int64_t grain = costly_grain;
   template <class T>
   TAPEHEAD_INLINE T value(T x) const {
     return log(x);
@@ -191,7 +191,7 @@ struct Sin : Function {
   static constexpr const char* name = "sin";
   static constexpr Keeps keeps = Keeps::input;
   static constexpr const char* reason = "dx = g * cos(x)";
-  static constexpr std::int64_t grain = kernels::costly_grain;
+  static constexpr std::int64_t grain = costly_grain;
   template <class T>
   TAPEHEAD_INLINE T value(T x) const {
     return sin(x);
@@ -206,7 +206,7 @@ struct Cos : Function {
   static constexpr const char* name = "cos";
   static constexpr Keeps keeps = Keeps::input;
   static constexpr const char* reason = "dx = -g * sin(x)";
-  static constexpr std::int64_t grain = kernels::costly_grain;
+  static constexpr std::int64_t grain = costly_grain;
   template <class T>
   TAPEHEAD_INLINE T value(T x) const {
     return cos(x);
@@ -221,7 +221,7 @@ struct Erf : Function {
   static constexpr const char* name = "erf";
   static constexpr Keeps keeps = Keeps::input;
   static constexpr const char* reason = "dx = g * exp(-x^2) * 2 / sqrt(pi)";
-  static constexpr std::int64_t grain = kernels::costly_grain;
+  static constexpr std::int64_t grain = costly_grain;
   template <class T>
   TAPEHEAD_INLINE T value(T x) const {
     return erf(x);
@@ -250,7 +250,7 @@ struct PowScalar : Function {
   static constexpr const char* name = "pow_scalar";
   static constexpr Keeps keeps = Keeps::input;
   static constexpr const char* reason = "dx = g * exponent * x^(exponent - 1)";
-  static constexpr std::int64_t grain = kernels::costly_grain;
+  static constexpr std::int64_t grain = costly_grain;
   static constexpr int one_less = whole == 0 ? 0 : whole - 1;
   double exponent = whole;
   template <class T>

@@ -36,7 +36,7 @@ enum class Keeps { nothing, input, output };
 struct Function {
   static constexpr Keeps keeps = Keeps::nothing;
   static constexpr const char* reason = "";
-  static constexpr std::int64_t grain = kernels::cheap_grain;
+  static constexpr std::int64_t grain = cheap_grain;
   std::vector<Graph::Attribute> attributes() const { return {}; }
 };
 

@@ -1,8 +1,8 @@
+#include <tapehead/core/copy.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/give_back.h>
-#include <tapehead/ops/kernels/copy.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
 
@@ -90,7 +90,7 @@ Tensor reshaped(const char* operation, const Tensor& x, const Shape& shape) {
       View to = y.any_view();
       to.shape = x.shape();
       to.strides = contiguous_strides(x.shape());
-      kernels::copy(to, x.any_view());
+      copy_values(to, x.any_view());
     });
   }
   return record<NodeType>(y, {&x}, [&](NodeType& node) { node.copied = !strides; });

@@ -4,7 +4,6 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/give_back.h>
-#include <tapehead/ops/kernels/copy.h>
 #include <tapehead/ops/views.h>
 
 #include <algorithm>
@@ -228,7 +227,7 @@ Tensor slice_backward(const Tensor& g, const Shape& shape, std::int64_t dim, std
                                            " from " + std::to_string(start) + " in steps of " +
                                            std::to_string(step));
   Tensor y = filled("slice_backward", shape, g.dtype(), 0.0);
-  launch([&] { kernels::copy(window_of(y, window).any_view(), g.any_view()); });
+  launch([&] { copy_values(window_of(y, window).any_view(), g.any_view()); });
   return record<SliceBackwardNode>(y, {&g}, [&](SliceBackwardNode& node) { node.window = window; });
 }
 

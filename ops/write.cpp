@@ -1,7 +1,6 @@
 #include <tapehead/core/arithmetic.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
-#include <tapehead/ops/kernels/copy.h>
 #include <tapehead/ops/write.h>
 
 namespace tapehead {
@@ -24,7 +23,7 @@ void check_writable(const char* operation, const Tensor& x) {
 void fill_(const Tensor& x, double value) {
   check_writable("fill_", x);
   x.storage()->bump_version();
-  launch([&] { kernels::fill(x.any_view(), value); });
+  launch([&] { fill_values(x.any_view(), value); });
 }
 
 void copy_(const Tensor& x, const Tensor& src) {

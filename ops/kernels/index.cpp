@@ -5,7 +5,6 @@
 namespace tapehead::kernels {
 namespace {
 
-constexpr std::int64_t grain = 16384;  // elements below which a second thread does not pay
 constexpr std::int64_t line = 16;      // floats in a cache line: two threads do not share one
 
 // The strides of an indexed operand without its own dim, which `index` walks instead.
@@ -93,7 +92,7 @@ void gather(const View& y, const View& x, std::int64_t dim, const View& index) {
   const auto loop = merge_dims<3>(y.shape, {&y.strides, &x_strides, &index.strides});
   visit_numbers(y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
+    parallel_runs(loop, cheap_grain, [&](const auto& offsets, std::int64_t count) {
       gather_run(y.as<T>() + offsets[0], loop.inner_stride(0), x.as<const T>() + offsets[1],
                  loop.inner_stride(1), index.as<const std::int64_t>() + offsets[2],
                  loop.inner_stride(2), x.strides[dim], count);
@@ -108,7 +107,8 @@ void scatter_add(const View& y, std::int64_t dim, const View& index, const View&
   const int split = independent_dim(loop);
   const std::int64_t length = split < 0 ? 1 : loop.shape[split];
   const std::int64_t parts = (length + line - 1) / line;
-  const std::int64_t parts_a_thread = std::max<std::int64_t>(grain * parts / numel(x.shape), 1);
+  const std::int64_t parts_a_thread =
+      std::max<std::int64_t>(cheap_grain * parts / numel(x.shape), 1);
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     parallel_for(parts, parts_a_thread, [&](std::int64_t first, std::int64_t last) {
@@ -136,7 +136,7 @@ void triangle(const View& y, const View& x, std::int64_t diagonal, bool lower) {
   y_strides.erase(column_dim);
   x_strides.erase(column_dim);
   const auto loop = merge_dims<2>(row_shape, {&y_strides, &x_strides});
-  const std::int64_t rows_a_thread = std::max<std::int64_t>(grain / columns, 1);
+  const std::int64_t rows_a_thread = std::max<std::int64_t>(cheap_grain / columns, 1);
   visit_numbers(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     parallel_for(numel(row_shape), rows_a_thread, [&](std::int64_t begin, std::int64_t end) {

@@ -51,8 +51,7 @@ void for_each_lines(const std::array<const View*, N>& views, std::int64_t dim, F
       f(static_cast<const Lines<N>&>(lines));
     }
   };
-  constexpr std::int64_t grain = 16384;  // elements
-  parallel_runs(loop, grain / std::max<std::int64_t>(proto.length, 1) + 1, run_lines);
+  parallel_runs(loop, cheap_grain / std::max<std::int64_t>(proto.length, 1) + 1, run_lines);
 }
 
 }  // namespace tapehead::kernels

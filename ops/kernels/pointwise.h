@@ -15,9 +15,6 @@
 
 namespace tapehead::kernels {
 
-inline constexpr std::int64_t cheap_grain = 16384;  // a few additions an element
-inline constexpr std::int64_t costly_grain = 4096;  // an exponential an element
-
 namespace detail {
 
 template <class F, class X, class Y>

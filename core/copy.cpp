@@ -1,23 +1,40 @@
-#include <tapehead/ops/kernels/copy.h>
+#include <tapehead/core/copy.h>
 
 #include <algorithm>
+#include <type_traits>
 
-namespace tapehead::kernels {
+namespace tapehead {
 namespace {
 
-constexpr std::int64_t grain = 16384;  // elements below which a second thread does not pay
-constexpr std::int64_t tile = 32;      // a square of doubles is 8 KB: it stays in the nearest cache
+constexpr std::int64_t tile = 32;  // a square of doubles is 8 KB: it stays in the nearest cache
 
-template <class T>
-void copy_run(T* to, std::int64_t to_step, const T* from, std::int64_t from_step,
+template <class To, class From>
+void copy_run(To* to, std::int64_t to_step, const From* from, std::int64_t from_step,
               std::int64_t count) {
-  if (to_step == 1 && from_step == 1) {
-    std::copy_n(from, count, to);
-  } else if (to_step == 1 && from_step == 0) {
-    std::fill_n(to, count, *from);
+  if (to_step == 1 && from_step == 0) {
+    std::fill_n(to, count, convert<To>(*from));
+  } else if (to_step == 1 && from_step == 1) {
+    if constexpr (std::is_same_v<To, From>) std::copy_n(from, count, to);
+    else std::transform(from, from + count, to, [](From value) { return convert<To>(value); });
   } else {
-    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
+    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = convert<To>(from[i * from_step]);
   }
+}
+
+using CopyRun = void (*)(void* to, std::int64_t to_step, const void* from, std::int64_t from_step,
+                         std::int64_t count);
+
+// The inner loop for a pair of dtypes. It is all that differs between the pairs.
+CopyRun copy_run_for(DType to_dtype, DType from_dtype) {
+  return visit_any(to_dtype, [&](auto to_zero) {
+    return visit_any(from_dtype, [&](auto from_zero) -> CopyRun {
+      return [](void* to, std::int64_t to_step, const void* from, std::int64_t from_step,
+                std::int64_t count) {
+        copy_run(static_cast<decltype(to_zero)*>(to), to_step,
+                 static_cast<const decltype(from_zero)*>(from), from_step, count);
+      };
+    });
+  });
 }
 
 // `to` is contiguous along its columns, `from` along its rows.
@@ -65,7 +82,7 @@ void copy_transposed(const StridedLoop<2>& loop, int row_dim, T* to, const T* fr
     transpose_tile(to + to_offset, to_step, from + from_offset, from_step,
                    std::min(tile, rows - row), std::min(tile, columns - column));
   };
-  parallel_for(matrices * row_tiles * column_tiles, grain / (tile * tile),
+  parallel_for(matrices * row_tiles * column_tiles, cheap_grain / (tile * tile),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t index = begin; index < end; ++index) copy_tile(index);
                });
@@ -73,30 +90,33 @@ void copy_transposed(const StridedLoop<2>& loop, int row_dim, T* to, const T* fr
 
 }  // namespace
 
-void copy(const View& to, const View& from) {
+void copy_values(const View& to, const View& from) {
   const auto loop = merge_dims<2>(to.shape, {&to.strides, &from.strides});
-  const int row_dim = transposed_dim(loop);
-  visit_any(to.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    T* t = to.as<T>();
-    const T* f = from.as<const T>();
-    if (row_dim >= 0) return copy_transposed(loop, row_dim, t, f);
-    parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
-      copy_run(t + offsets[0], loop.inner_stride(0), f + offsets[1], loop.inner_stride(1), count);
+  const int row_dim = to.dtype == from.dtype ? transposed_dim(loop) : -1;
+  if (row_dim >= 0) {
+    visit_any(to.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      copy_transposed(loop, row_dim, to.as<T>(), from.as<const T>());
     });
+    return;
+  }
+  const CopyRun run = copy_run_for(to.dtype, from.dtype);
+  parallel_runs(loop, cheap_grain, [&](const auto& offsets, std::int64_t count) {
+    run(to.address(offsets[0]), loop.inner_stride(0), from.address(offsets[1]),
+        loop.inner_stride(1), count);
   });
 }
 
-void fill(const View& to, double value) {
+void fill_values(const View& to, double value) {
   const auto loop = merge_dims<1>(to.shape, {&to.strides});
   visit_any(to.dtype, [&](auto zero) {
     using T = decltype(zero);
-    T* t = to.as<T>();
-    const T element = static_cast<T>(value);
-    parallel_runs(loop, grain, [&](const auto& offsets, std::int64_t count) {
-      copy_run(t + offsets[0], loop.inner_stride(0), &element, 0, count);
+    T* data = to.as<T>();
+    const T element = convert<T>(value);
+    parallel_runs(loop, cheap_grain, [&](const auto& offsets, std::int64_t count) {
+      copy_run(data + offsets[0], loop.inner_stride(0), &element, 0, count);
     });
   });
 }
 
-}  // namespace tapehead::kernels
+}  // namespace tapehead
