@@ -5,7 +5,7 @@
 namespace tapehead::kernels {
 namespace {
 
-constexpr std::int64_t line = 16;      // floats in a cache line: two threads do not share one
+constexpr std::int64_t line = 16;  // floats in a cache line: two threads do not share one
 
 // The strides of an indexed operand without its own dim, which `index` walks instead.
 Strides without(Strides strides, std::int64_t dim) {
