@@ -154,16 +154,20 @@ TEST_CASE("lint: softmax makes the mask of masked_fill superfluous, other reader
 }
 
 TEST_CASE("lint: a copy of an expanded value is found, the expanded value itself is fine") {
-  const auto step = [](bool copies) {
+  const auto step = [](Tensor (*shown)(const Tensor&)) {
     return recorded([=](Tape&) {
       const Tensor small = exp(parameter(randn({1, 5}))), w = parameter(randn({8, 5}));
-      const Tensor wide = expand(small, {8, 5});
-      (void)mul(copies ? contiguous(wide) : wide, w);
+      (void)mul(shown(expand(small, {8, 5})), w);
     });
   };
   // exp keeps the 20 bytes that were expanded.
-  check_fires(step(true), "expanded_copy", "mul", "a", 8 * 5 * 4);
-  CHECK(findings(step(false), "expanded_copy").empty());
+  const auto check_copy = [&](Tensor (*copied)(const Tensor&)) {
+    check_fires(step(copied), "expanded_copy", "mul", "a", 8 * 5 * 4);
+  };
+  check_copy([](const Tensor& x) { return contiguous(x); });
+  check_copy([](const Tensor& x) { return clone(x); });
+  check_copy([](const Tensor& x) { return reshape(flatten(x), {8, 5}); });
+  CHECK(findings(step([](const Tensor& x) { return x; }), "expanded_copy").empty());
 }
 
 TEST_CASE("lint: a small view that pins a large base is found, a large view is fine") {

@@ -1,5 +1,6 @@
 // The gradients that cross the border of a checkpoint.
 #include <tapehead/graph/checkpoint_region.h>
+#include <tapehead/graph/view_operations.h>
 
 #include <algorithm>
 #include <array>
@@ -19,12 +20,14 @@ std::int64_t gradient_bytes(const Graph::Value& value) {
 
 // Whether the gradient of the node's output is, as it is, the gradient of this input.
 bool passes_gradient_on(const Original& was, const Graph::Node& node, std::size_t input) {
-  static constexpr std::array<std::string_view, 8> views = {
-      "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "clone", "contiguous"};
+  // Views of a part, whose rules put g among zeros.
+  static constexpr std::array<std::string_view, 4> parts = {"narrow", "slice", "select",
+                                                            "diagonal"};
   const bool same_shape = was.value(node.inputs[input]).shape == was.value(node.output).shape;
   if (node.operation == "add" || node.operation == "expand") return same_shape;
   if (node.operation == "sub") return input == 0 && same_shape;
-  return std::find(views.begin(), views.end(), node.operation) != views.end();
+  if (std::ranges::find(parts, node.operation) != parts.end()) return false;
+  return is_view(node.operation) || is_copy(node.operation);
 }
 
 // Follows g, the gradient of the result, from rule to rule.

@@ -1,11 +1,10 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/donation.h>
+#include <tapehead/graph/view_operations.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <set>
-#include <string_view>
 #include <unordered_map>
 
 namespace tapehead::graph {
@@ -13,13 +12,10 @@ namespace {
 
 using Events = std::vector<Graph::Event>;
 
-// Operations whose result may lie in an operand's storage without writing to it. A checkpoint's
-// function may end in one.
+// Whether the result may lie in an operand's storage without having been written to it. A
+// checkpoint's function may end in a view.
 bool makes_view(const Graph::Node& node) {
-  static constexpr std::array<std::string_view, 12> views = {
-      "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
-      "expand",  "narrow",  "slice",   "select",    "diagonal",  "checkpoint"};
-  return std::find(views.begin(), views.end(), node.operation) != views.end();
+  return is_view(node.operation) || node.operation == "checkpoint";
 }
 
 // By storage, the operations that wrote over what stood in it, in order.

@@ -1,6 +1,7 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/lint.h>
+#include <tapehead/graph/view_operations.h>
 
 #include <algorithm>
 #include <array>
@@ -13,17 +14,15 @@
 namespace tapehead::graph {
 namespace {
 
-template <std::size_t N>
-bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 // Whose gradient is a function of their output.
 constexpr std::array<std::string_view, 9> output_suffices = {
     "exp", "tanh", "sigmoid", "relu", "sqrt", "rsqrt", "reciprocal", "softmax", "log_softmax"};
 
-// What copies its input's elements in their order.
-constexpr std::array<std::string_view, 3> copying = {"contiguous", "reshape", "flatten"};
+// Whether a storage that the operation made holds its input's elements in their order. Two views
+// copy where the strides allow none.
+bool copies_in_order(const Graph::Node& node) {
+  return is_copy(node.operation) || node.operation == "reshape" || node.operation == "flatten";
+}
 
 // What the rules ask of a whole graph.
 class Facts {
@@ -98,7 +97,9 @@ bool is_unread(const Facts& facts, const Graph::SavedSlot& slot) {
 
 bool is_input_kept(const Facts& facts, const Graph::SavedSlot& slot) {
   const Graph::Node& node = facts.node(slot);
-  if (!is_one_of(output_suffices, node.operation) || node.inputs.empty()) return false;
+  if (std::ranges::find(output_suffices, node.operation) == output_suffices.end() ||
+      node.inputs.empty())
+    return false;
   const std::int64_t output = facts.graph.values[at(node.output)].storage;
   return slot.value == node.inputs[0] && value_of(facts.graph, slot).storage != output &&
          !facts.keepers.of_storage(output).empty();
@@ -174,7 +175,7 @@ std::int64_t freed_by_keeping_expanded(const Facts& facts, std::int64_t storage)
   const std::optional<std::int64_t> maker = facts.maker(storage);
   if (!maker) return 0;
   const Graph::Node& node = facts.graph.nodes[at(*maker)];
-  if (!is_one_of(copying, node.operation) || node.inputs.size() != 1) return 0;
+  if (!copies_in_order(node) || node.inputs.size() != 1) return 0;
   const Graph::Value& source = facts.graph.values[at(node.inputs[0])];
   if (!is_expanded(source)) return 0;
   const Graph::Storage& base = facts.graph.storages[at(source.storage)];

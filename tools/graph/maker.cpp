@@ -1,19 +1,14 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/maker.h>
+#include <tapehead/graph/view_operations.h>
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 namespace tapehead::graph {
 namespace {
 
 bool shows_input(const Graph::Node& node) {
-  static constexpr std::array<std::string_view, 13> operations = {
-      "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",   "expand",
-      "narrow",  "slice",   "select",  "diagonal",  "clone",     "contiguous"};
-  return !node.inputs.empty() &&
-         std::find(operations.begin(), operations.end(), node.operation) != operations.end();
+  return !node.inputs.empty() && (is_view(node.operation) || is_copy(node.operation));
 }
 
 // The value that this one is a view or a copy of. Files may hold circles: producers only go down.
