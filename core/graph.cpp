@@ -1,3 +1,4 @@
+#include <tapehead/core/count.h>
 #include <tapehead/core/graph.h>
 
 #include <algorithm>
@@ -27,6 +28,13 @@ std::int64_t sum_saved(const Graph& graph, Keep&& keep) {
   return bytes;
 }
 
+std::int64_t sum_flops(const Graph& graph, bool recomputed) {
+  std::int64_t sum = 0;
+  for (const Graph::Node& node : graph.nodes)
+    if (node.recomputed == recomputed) sum = count_sum(sum, node.flops);
+  return sum;
+}
+
 }  // namespace
 
 std::string_view to_string(Graph::Phase phase) {
@@ -48,6 +56,9 @@ std::int64_t Graph::saved_activation_bytes() const {
 std::int64_t Graph::saved_bytes() const {
   return sum_saved(*this, [](const Storage&) { return true; });
 }
+
+std::int64_t Graph::forward_flops() const { return sum_flops(*this, false); }
+std::int64_t Graph::recomputed_flops() const { return sum_flops(*this, true); }
 
 namespace {
 

@@ -122,6 +122,10 @@ struct Graph {
   std::int64_t saved_activation_bytes() const;
   /// Bytes of all distinct storages and packings that saved slots keep.
   std::int64_t saved_bytes() const;
+  /// Sum of the flops of the nodes that are not recomputed; at most largest_count (count.h).
+  std::int64_t forward_flops() const;
+  /// The same of those that are.
+  std::int64_t recomputed_flops() const;
 };
 
 /// "forward", "backward", "update" or "other".

@@ -123,9 +123,10 @@ TEST_CASE("comparisons are exact, in any unit") {
   CHECK(holds("count(operation=\"masked_fill\") == 2"));
   CHECK_FALSE(holds("count(operation=\"masked_fill\") != 2"));
   const std::string masks = "saved(operation=\"masked_fill\")";  // 49 bytes
-  for (const char* yes : {" == 49", " == 49B", " == 0.049KB", " < 50", " <= 49", " > 48", " >= 49",
-                          " < 0.05 KB", " < 1KiB", " < 1TiB", " > 0.047851KiB", " < 0.047852KiB",
-                          " < 999999999999999999TiB", "!=48.999999", "<1 MB"})
+  for (const char* yes :
+       {" == 49", " == 49B", " == 0.049KB", " < 50", " <= 49", " > 48", " >= 49", " < 0.05 KB",
+        " < 1KiB", " < 1TiB", " > 0.047851KiB", " < 0.047852KiB", " < 999999999999999999TiB",
+        " < 999999999999999999PiB", "!=48.999999", "<1 MB"})
     CHECK_MESSAGE(holds(masks + yes), yes);
   for (const char* no : {" == 50", " < 49", " > 49", " <= 48", " >= 50", " != 49", " > 1 MiB"})
     CHECK_MESSAGE(!holds(masks + no), no);

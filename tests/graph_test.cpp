@@ -3,6 +3,7 @@
 #include "support/folder.h"
 #include "support/values.h"
 
+#include <tapehead/core/count.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/module_tree.h>
@@ -102,6 +103,21 @@ GptStep record_gpt() {
 }  // namespace
 
 // ---- JSON ---------------------------------------------------------------------------------------
+
+TEST_CASE(
+    "flops are summed apart for the forward pass and what is recomputed, and never overflow") {
+  Graph graph;
+  graph.nodes.resize(3);
+  graph.nodes[0].flops = 5;
+  graph.nodes[1].flops = 7;
+  graph.nodes[1].recomputed = true;
+  graph.nodes[2].flops = 6;
+  CHECK(graph.forward_flops() == 11);
+  CHECK(graph.recomputed_flops() == 7);
+  graph.nodes[2].flops = largest_count;
+  CHECK(graph.forward_flops() == largest_count);
+  CHECK(graph.recomputed_flops() == 7);
+}
 
 TEST_CASE("a graph reads back equal") {
   CHECK(there_and_back(small_graph()) == small_graph());

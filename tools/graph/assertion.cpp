@@ -1,7 +1,9 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/assertion.h>
 #include <tapehead/graph/assertion_figures.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/byte_units.h>
+#include <tapehead/graph/json_output.h>
+#include <tapehead/graph/letters.h>
 #include <tapehead/graph/text.h>
 
 #include <algorithm>
@@ -31,18 +33,6 @@ struct Number {
   }
 };
 
-constexpr std::array<std::pair<std::string_view, std::int64_t>, 9> units = {{
-    {"B", 1},
-    {"KB", 1'000},
-    {"MB", 1'000'000},
-    {"GB", 1'000'000'000},
-    {"TB", 1'000'000'000'000},
-    {"KiB", std::int64_t{1} << 10},
-    {"MiB", std::int64_t{1} << 20},
-    {"GiB", std::int64_t{1} << 30},
-    {"TiB", std::int64_t{1} << 40},
-}};
-
 constexpr std::array<std::string_view, 6> comparisons = {"==", "!=", "<=", ">=", "<", ">"};
 
 bool compare(Wide a, std::string_view operation, Wide b) {
@@ -52,9 +42,6 @@ bool compare(Wide a, std::string_view operation, Wide b) {
   if (operation == ">=") return a >= b;
   return operation == "<" ? a < b : a > b;
 }
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Reads the text from left to right and evaluates as it goes; nothing is nested, so nothing
 // recurs.
@@ -161,11 +148,10 @@ class Parser {
       at_ = end;
       return number;
     }
-    const auto found = std::find_if(units.begin(), units.end(),
-                                    [&](const auto& known) { return known.first == unit; });
-    if (found == units.end())
-      fail_at(begin, "expected a unit: B, KB, MB, GB, TB, KiB, MiB, GiB or TiB");
-    number.digits *= found->second;
+    const std::int64_t bytes = bytes_of_unit(unit);
+    if (bytes == 0)
+      fail_at(begin, "expected a unit: B, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB or PiB");
+    number.digits *= bytes;
     return number;
   }
 

@@ -8,9 +8,9 @@
 // around them. A comparison is a figure, one of == != < <= > >=, and a number. Blanks may stand
 // anywhere between these.
 //
-// A number is up to 18 digits, with up to 6 decimals, and a unit: B, KB, MB, GB, TB (powers of
-// 1000) or KiB, MiB, GiB, TiB (powers of 1024); decimals and unit may be left out. Comparisons are
-// exact.
+// A number is up to 18 digits, with up to 6 decimals, and a unit: B, KB, MB, GB, TB, PB (powers of
+// 1000) or KiB, MiB, GiB, TiB, PiB (powers of 1024); decimals and unit may be left out. Comparisons
+// are exact.
 //
 // Figures, with the filters that each takes in brackets:
 //

@@ -1,6 +1,6 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/attention_maps.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
 #include <tapehead/graph/page.h>
 #include <tapehead/ops/views.h>
 

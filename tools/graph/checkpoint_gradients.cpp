@@ -1,5 +1,7 @@
 // The gradients that cross the border of a checkpoint.
 #include <tapehead/graph/checkpoint_region.h>
+#include <tapehead/graph/module_path.h>
+#include <tapehead/graph/value_bytes.h>
 #include <tapehead/graph/view_operations.h>
 
 #include <algorithm>
@@ -13,9 +15,9 @@ namespace {
 
 using Part = Script::Part;
 
-// Bytes of a row-major tensor of the value's shape: what its gradient takes.
+// The gradient is a row-major tensor.
 std::int64_t gradient_bytes(const Graph::Value& value) {
-  return numel(value.shape) * static_cast<std::int64_t>(size_of(value.dtype));
+  return bytes_of(value.shape, value.dtype);
 }
 
 // Whether the gradient of the node's output is, as it is, the gradient of this input.
@@ -173,8 +175,7 @@ class BehindRegion {
            step.node == region.last;
   }
   static bool is_inside(const Region& region, const Graph::Step& step) {
-    return step.phase == Graph::Phase::backward &&
-           (step.module == region.path || step.module.starts_with(region.path + "."));
+    return step.phase == Graph::Phase::backward && lies_in(step.module, region.path);
   }
 
   const Graph& graph_;

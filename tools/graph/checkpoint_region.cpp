@@ -1,7 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/checkpoint_region.h>
-#include <tapehead/graph/glob.h>
+#include <tapehead/graph/module_path.h>
 
 #include <algorithm>
 #include <iterator>

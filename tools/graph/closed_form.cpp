@@ -106,10 +106,8 @@ class Meter {
   Quantities measure(const Graph& graph) {
     Quantities sums{{"saved activations", graph.saved_activation_bytes()},
                     {"saved", graph.saved_bytes()},
-                    {"flops", 0},
-                    {"recomputed", 0}};
-    for (const Graph::Node& node : graph.nodes)
-      sums[node.recomputed ? "recomputed" : "flops"] += node.flops;
+                    {"flops", graph.forward_flops()},
+                    {"recomputed", graph.recomputed_flops()}};
     if (!graph.events.empty()) sums["peak"] = timeline(graph).peak;
     add_slots(graph, sums);
     return sums;

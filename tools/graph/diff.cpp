@@ -1,10 +1,11 @@
 #include <tapehead/core/count.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/diff.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/maker.h>
+#include <tapehead/graph/not_finite.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 
@@ -28,9 +29,7 @@ using nlohmann::json;
 std::string to_text(const Graph::Attribute& attribute) {
   if (const double* number = std::get_if<double>(&attribute.value);
       number && !std::isfinite(*number))
-    return attribute.name + (std::isnan(*number) ? " \"nan\""
-                             : *number > 0       ? " \"inf\""
-                                                 : " \"-inf\"");
+    return attribute.name + " \"" + std::string(name_of_not_finite(*number)) + "\"";
   const json value = std::visit([](const auto& held) { return json(held); }, attribute.value);
   return attribute.name + " " + json_line(value);
 }
@@ -60,10 +59,9 @@ Diff::Totals totals_of(const Graph& graph) {
   totals.activations = graph.saved_activation_bytes();
   totals.others = graph.saved_bytes() - totals.activations;
   if (!graph.events.empty()) totals.peak = timeline(graph).peak;
-  for (const Graph::Node& node : graph.nodes) {
+  for (const Graph::Node& node : graph.nodes)
     ++(node.recomputed ? totals.recomputed : totals.operations);
-    totals.flops = count_sum(totals.flops, node.flops);
-  }
+  totals.flops = count_sum(graph.forward_flops(), graph.recomputed_flops());
   return totals;
 }
 

@@ -2,9 +2,9 @@
 #include <tapehead/core/count.h>
 #include <tapehead/graph/diff.h>
 #include <tapehead/graph/fold.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
 #include <tapehead/graph/labels.h>
-#include <tapehead/graph/module_tree.h>
+#include <tapehead/graph/module_path.h>
 #include <tapehead/graph/text.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/formula_value.h>
 #include <tapehead/graph/fraction.h>
+#include <tapehead/graph/letters.h>
 
 #include <charconv>
 #include <cstddef>
@@ -102,11 +103,6 @@ class Evaluation {
     Fraction value = 1;
     for (; times > 0; --times) value = value * base;
     return value;
-  }
-
-  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-  static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   }
 
   void skip_blanks() {

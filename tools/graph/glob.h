@@ -12,12 +12,8 @@ bool matches(std::string_view pattern, std::string_view name);
 /// Whether `pattern` is `name` from end to end.
 bool matches_whole(std::string_view pattern, std::string_view name);
 
-/// What the empty path of a module is called: that of an unnamed root module's own operations, and
-/// of those outside any module.
-inline constexpr std::string_view root_name = "(root)";
-
 /// The shortest of `path` and the paths of the modules that it lies in that `pattern` is from end
-/// to end: "layers.1" of "layers.1.norm1" for "layers.?". root_name stands for the empty path,
+/// to end: "layers.1" of "layers.1.norm1" for "layers.?". "(root)" stands for the empty path,
 /// which "*" matches too and which no other lies in.
 std::optional<std::string_view> matching_module(std::string_view pattern, std::string_view path);
 

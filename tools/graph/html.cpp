@@ -2,8 +2,10 @@
 #include <tapehead/graph/assertion.h>
 #include <tapehead/graph/html.h>
 #include <tapehead/graph/json.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
+#include <tapehead/graph/letters.h>
 #include <tapehead/graph/lint.h>
+#include <tapehead/graph/module_path.h>
 #include <tapehead/graph/near_names.h>
 #include <tapehead/graph/page.h>
 #include <tapehead/graph/text.h>
@@ -96,9 +98,6 @@ json other_budgets_of(const Graph& graph, const std::vector<std::string>& budget
 
 json sizes_of(const std::map<std::string, std::int64_t>& sizes) {
   for (const auto& [name, size] : sizes) {
-    const auto is_letter = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-    };
     if (name.empty() || !std::all_of(name.begin(), name.end(), is_letter) || size < 1)
       throw ValueError("graph html", "the size " + name + "=" + std::to_string(size) +
                                          " is no name of letters with a positive number");
@@ -108,12 +107,9 @@ json sizes_of(const std::map<std::string, std::int64_t>& sizes) {
 
 // Whether the module, or one below it, ran: also in a checkpoint, of which a tape may know no more.
 bool runs_in(const Graph& graph, std::string_view module) {
-  const auto is_below = [](std::string_view path, std::string_view above) {
-    return above.empty() || path == above || (path.starts_with(above) && path[above.size()] == '.');
-  };
   return std::ranges::any_of(graph.nodes, [&](const Graph::Node& node) {
-    return is_below(node.module, module) ||
-           (node.operation == "checkpoint" && is_below(module, node.module));
+    return lies_in(node.module, module) ||
+           (node.operation == "checkpoint" && lies_in(module, node.module));
   });
 }
 

@@ -1,9 +1,10 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/json_row.h>
+#include <tapehead/graph/not_finite.h>
 #include <tapehead/nn/strict_json.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -85,9 +86,7 @@ double JsonRow::floating(std::string_view key) {
   if (cell.kind == Kind::real) return cell.real;
   if (cell.kind == Kind::integer) return static_cast<double>(cell.integer);
   if (cell.kind != Kind::text) fail(key, "is not a number");
-  if (cell.text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (cell.text == "inf") return std::numeric_limits<double>::infinity();
-  if (cell.text == "-inf") return -std::numeric_limits<double>::infinity();
+  if (const std::optional<double> number = not_finite_of(cell.text)) return *number;
   fail(key, "is not a number");
 }
 

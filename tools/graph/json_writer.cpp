@@ -2,7 +2,8 @@
 // ever held.
 #include <tapehead/core/error.h>
 #include <tapehead/graph/json.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
+#include <tapehead/graph/not_finite.h>
 #include <tapehead/nn/atomic_file.h>
 
 #include <algorithm>
@@ -223,8 +224,7 @@ class Writer {
   // The shortest digits that read back as the same bits. A point is added where there is none, for
   // a reader would take "-0" for an integer and lose the sign.
   void floating(double value) {
-    if (std::isnan(value)) return string("nan");
-    if (std::isinf(value)) return string(value > 0 ? "inf" : "-inf");
+    if (!std::isfinite(value)) return string(name_of_not_finite(value));
     char digits[40];
     const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
     const std::string_view written(digits, static_cast<std::size_t>(end - digits));

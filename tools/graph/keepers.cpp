@@ -1,4 +1,3 @@
-#include <tapehead/core/dtype.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/keepers.h>
 
@@ -43,14 +42,6 @@ Kept kept_by(const Graph& graph, const Graph::SavedSlot& slot) {
 bool exists_anyway(const Graph& graph, const Graph::SavedSlot& slot) {
   const Category category = graph.storages[storage_of(graph, slot)].category;
   return slot.packing < 0 && (category == Category::parameter || category == Category::input);
-}
-
-// An expanded dim shows the same elements again.
-std::int64_t needed_bytes(const Graph::Value& value) {
-  auto bytes = static_cast<std::int64_t>(size_of(value.dtype));
-  for (int dim = 0; dim < value.shape.rank(); ++dim)
-    if (value.strides[dim] != 0 || value.shape[dim] == 0) bytes *= value.shape[dim];
-  return bytes;
 }
 
 }  // namespace tapehead::graph

@@ -35,7 +35,4 @@ Kept kept_by(const Graph& graph, const Graph::SavedSlot& slot);
 /// Whether the slot keeps a parameter or an input itself, which lives without the slot too.
 bool exists_anyway(const Graph& graph, const Graph::SavedSlot& slot);
 
-/// Bytes of the distinct elements that the value shows.
-std::int64_t needed_bytes(const Graph::Value& value);
-
 }  // namespace tapehead::graph

@@ -1,6 +1,7 @@
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/lint.h>
+#include <tapehead/graph/value_bytes.h>
 #include <tapehead/graph/view_operations.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Findings as text and as JSON.
 #include <tapehead/graph/at.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/lint.h>
 #include <tapehead/graph/text.h>

@@ -1,7 +1,7 @@
 #include <tapehead/core/count.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/fold.h>
-#include <tapehead/graph/glob.h>
+#include <tapehead/graph/module_path.h>
 #include <tapehead/graph/module_tree.h>
 
 #include <algorithm>
@@ -186,18 +186,6 @@ void add_rows(const std::string& prefix, const ModuleSums& module, std::size_t d
 }
 
 }  // namespace
-
-std::vector<std::string_view> split_path(std::string_view path) {
-  std::vector<std::string_view> parts;
-  while (!path.empty() && parts.size() + 1 < max_module_depth) {
-    const std::size_t dot = path.find('.');
-    parts.push_back(path.substr(0, dot));
-    if (dot == std::string_view::npos) return parts;
-    path.remove_prefix(dot + 1);
-  }
-  if (!path.empty()) parts.push_back(path);
-  return parts;
-}
 
 ModuleSums module_sums(const Graph& graph) { return Builder(graph).build(false); }
 

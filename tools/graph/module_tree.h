@@ -23,13 +23,6 @@ struct ModuleSums {
   bool operator==(const ModuleSums&) const = default;
 };
 
-/// Paths deeper than this end in one name that holds the rest, dots and all. It bounds the depth of
-/// every recursion over the tree, whatever a file says.
-inline constexpr std::size_t max_module_depth = 32;
-
-/// The names in a module's path, none of them for the empty one.
-std::vector<std::string_view> split_path(std::string_view path);
-
 /// The tree of `graph`, children in the order in which they first run. A storage is counted once,
 /// in the innermost module that encloses all operations which keep it. What was recomputed within a
 /// rule counts nowhere.

@@ -1,5 +1,6 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/glob.h>
+#include <tapehead/graph/module_path.h>
 #include <tapehead/graph/near_names.h>
 #include <tapehead/graph/regions.h>
 

@@ -1,5 +1,5 @@
 #include <tapehead/core/count.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/reports.h>
@@ -23,10 +23,7 @@ const std::string rule_line = std::string(page_columns, '-') + "\n";
 
 struct Summary {
   explicit Summary(const Graph& graph) : modules(folded(module_sums(graph))) {
-    for (const Graph::Node& node : graph.nodes) {
-      donatable += std::ssize(node.donatable);
-      if (node.recomputed) recomputed = count_sum(recomputed, node.flops);
-    }
+    for (const Graph::Node& node : graph.nodes) donatable += std::ssize(node.donatable);
     if (graph.events.empty()) {
       for (const Graph::Storage& storage : graph.storages) {
         std::int64_t& sum = bytes[static_cast<std::size_t>(storage.category)];
@@ -51,8 +48,7 @@ struct Summary {
   BytesByCategory bytes{};
   std::optional<std::int64_t> peak = {};  // known when a ledger watched
   std::int64_t peak_step = -1;
-  std::int64_t donatable = 0;   // inputs
-  std::int64_t recomputed = 0;  // flops
+  std::int64_t donatable = 0;  // inputs
 };
 
 std::string sum_line(const std::string& what, const std::string& sum) {
@@ -169,7 +165,8 @@ std::string summary_text(const Graph& graph) {
   text += sum_line("operations", format_count(sums.modules.operations));
   if (sums.donatable > 0) text += sum_line("donatable inputs", format_count(sums.donatable));
   text += sum_line("flops, forward", format_count(sums.modules.flops));
-  if (sums.recomputed > 0) text += sum_line("flops, recomputed", format_count(sums.recomputed));
+  if (const std::int64_t recomputed = graph.recomputed_flops(); recomputed > 0)
+    text += sum_line("flops, recomputed", format_count(recomputed));
   return text + "\n" + saved_table(graph);
 }
 
@@ -181,7 +178,7 @@ std::string summary_json(const Graph& graph) {
                  {"operations", sums.modules.operations},
                  {"donatable_inputs", sums.donatable},
                  {"flops", sums.modules.flops},
-                 {"recomputed_flops", sums.recomputed}};
+                 {"recomputed_flops", graph.recomputed_flops()}};
   add_modules(sums.modules, report);
   for (const auto& [key, category] :
        {std::pair{"gradient_bytes", Category::gradient},
@@ -253,13 +250,9 @@ std::string peak_json(const Graph& graph) {
                     {"category", to_string(storage.category)},
                     {"reason", why[static_cast<std::size_t>(id)]}});
   }
-  const BytesByCategory bytes = live_by_category(graph, line);
-  json sums = json::object();
-  for (std::size_t c = 0; c < category_count; ++c)
-    sums[std::string(to_string(static_cast<Category>(c)))] = bytes[c];
   return json_report({{"peak_bytes", line.peak},
                       {"peak_step", line.peak_step},
-                      {"category_bytes", std::move(sums)},
+                      {"category_bytes", json_of(live_by_category(graph, line))},
                       {"unwatched_bytes", line.unwatched},
                       {"live", std::move(live)}});
 }

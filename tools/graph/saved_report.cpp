@@ -3,12 +3,13 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/at.h>
 #include <tapehead/graph/filter.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
 #include <tapehead/graph/keepers.h>
 #include <tapehead/graph/labels.h>
 #include <tapehead/graph/maker.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
+#include <tapehead/graph/value_bytes.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

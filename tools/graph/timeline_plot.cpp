@@ -1,4 +1,4 @@
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
@@ -99,15 +99,12 @@ std::string timeline_json(const Graph& graph) {
   const Timeline line = timeline(graph);
   json steps = json::array();
   for (std::size_t i = 0; i < graph.steps.size(); ++i) {
-    json live = json::object();
-    for (std::size_t c = 0; c < category_count; ++c)
-      live[std::string(to_string(static_cast<Category>(c)))] = line.after[i][c];
     const Graph::Step& step = graph.steps[i];
     steps.push_back({{"phase", to_string(step.phase)},
                      {"operation", step.operation},
                      {"module", step.module},
                      {"highest", line.highest[i]},
-                     {"live", std::move(live)}});
+                     {"live", json_of(line.after[i])}});
   }
   const json report = {{"peak_bytes", line.peak},
                        {"peak_step", line.peak_step},

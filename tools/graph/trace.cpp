@@ -1,4 +1,4 @@
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/trace.h>
 
@@ -45,9 +45,8 @@ class Trace {
   }
 
   static json counter(const Timeline& line, std::size_t step) {
-    json live = {{"unwatched", line.unwatched}};
-    for (std::size_t c = 0; c < category_count; ++c)
-      live[std::string(to_string(static_cast<Category>(c)))] = line.after[step][c];
+    json live = json_of(line.after[step]);
+    live["unwatched"] = line.unwatched;
     return {{"ph", "C"}, {"pid", 1}, {"name", "live bytes"}, {"ts", step + 1}, {"args", live}};
   }
 

@@ -8,6 +8,7 @@
 #include <tapehead/graph/regions.h>
 #include <tapehead/graph/script.h>
 #include <tapehead/graph/validate.h>
+#include <tapehead/graph/value_bytes.h>
 #include <tapehead/graph/whatif.h>
 
 #include <algorithm>
@@ -90,10 +91,9 @@ class Fusion {
     const Graph::Value& weights = was_.values[at(was_.nodes[at(chain_.softmax)].output)];
     Shape shape = weights.shape;
     if (shape.rank() > 0) shape.erase(shape.rank() - 1);
-    statistics_.push_back(script_.add_storage(
-        {.bytes = numel(shape) * static_cast<std::int64_t>(size_of(weights.dtype)),
-         .category = Category::saved,
-         .operation = "fused_attention"}));
+    statistics_.push_back(script_.add_storage({.bytes = bytes_of(shape, weights.dtype),
+                                               .category = Category::saved,
+                                               .operation = "fused_attention"}));
     result_.values.push_back({.name = "",
                               .dtype = weights.dtype,
                               .shape = shape,
@@ -173,8 +173,7 @@ class Fusion {
     const Graph::Value& scores = was_.values[at(was_.nodes[at(chain_.bias)].output)];
     if ((bias.producer < 0 && !bias.leaf) || numel(bias.shape) == numel(scores.shape)) return;
     const std::int64_t gradient = script_.add_storage(
-        {.bytes = numel(scores.shape) * static_cast<std::int64_t>(size_of(scores.dtype)),
-         .operation = "fused_attention"});
+        {.bytes = bytes_of(scores.shape, scores.dtype), .operation = "fused_attention"});
     script_.be_born(gradient, {step, Part::start});
     script_.die(gradient, {step, Part::end});
   }

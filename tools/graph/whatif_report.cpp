@@ -1,7 +1,7 @@
 // The figures of two graphs side by side.
 #include <tapehead/core/count.h>
-#include <tapehead/graph/glob.h>
-#include <tapehead/graph/json_text.h>
+#include <tapehead/graph/json_output.h>
+#include <tapehead/graph/module_path.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>
@@ -24,9 +24,7 @@ struct Compared {
 };
 
 std::int64_t all_flops(const Graph& graph) {
-  std::int64_t sum = 0;
-  for (const Graph::Node& node : graph.nodes) sum = count_sum(sum, node.flops);
-  return sum;
+  return count_sum(graph.forward_flops(), graph.recomputed_flops());
 }
 
 std::vector<Compared> figures(const Graph& before, const Graph& after) {

@@ -1,5 +1,6 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/glob.h>
+#include <tapehead/graph/not_finite.h>
 
 #include <cmath>
 #include <iostream>
@@ -40,9 +41,7 @@ Report run_files(const CasesCommand& command) {
 
 // JSON has no numbers for these; the case files' own strings stand for them.
 json number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
+  return std::isfinite(value) ? json(value) : json(graph::name_of_not_finite(value));
 }
 
 json to_json(const Report::Entry& entry) {

@@ -152,7 +152,7 @@ void add_assert(CLI::App& app, int& exit_code) {
       "operation.\n"
       "Figures: saved, saved_all (bytes kept, without or with parameters and inputs), slots, "
       "square(N) (saved tensors with two dims of size N), count (operations), flops, peak. "
-      "Filters: name, operation, module, as of graph saved. Units: B, KB to TB, KiB to TiB.\n"
+      "Filters: name, operation, module, as of graph saved. Units: B, KB to PB, KiB to PiB.\n"
       "Example: tapehead graph assert step.json 'peak < 1.5GiB && saved(module=\"layers.0\") <= "
       "12MiB'",
       command, run_graph_assert, exit_code);

@@ -1,8 +1,8 @@
 #include "json_object.h"
 
+#include <tapehead/graph/not_finite.h>
 #include <tapehead/nn/strict_json.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,10 +12,8 @@ using nlohmann::json;
 
 std::optional<double> number_from_json(const json& value) {
   if (value.is_number()) return value.get<double>();
-  if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "inf") return std::numeric_limits<double>::infinity();
-  if (value == "-inf") return -std::numeric_limits<double>::infinity();
-  return {};
+  const std::string* name = value.get_ptr<const std::string*>();
+  return name ? graph::not_finite_of(*name) : std::nullopt;
 }
 
 JsonObject::JsonObject(const json& value, std::string where, std::string noun)

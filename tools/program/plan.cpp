@@ -116,10 +116,9 @@ Costs costs_of(const Graph& graph) {
     if (storage.category == Category::parameter) costs.parameters += storage.bytes;
   costs.saved_activations = graph.saved_activation_bytes();
   add_peak(graph, costs);
-  for (const Graph::Node& node : graph.nodes) {
-    (node.recomputed ? costs.recomputed : costs.flops) += node.flops;
-    if (node.planned) ++costs.planned;
-  }
+  costs.flops = graph.forward_flops();
+  costs.recomputed = graph.recomputed_flops();
+  costs.planned = std::ranges::count(graph.nodes, true, &Graph::Node::planned);
   costs.modules = graph::folded(graph::module_sums_with_parameters(graph));
   return costs;
 }

@@ -1,10 +1,10 @@
 #include "plan_models.h"
 
+#include <tapehead/graph/byte_units.h>
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/strict_json.h>
 
 #include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "json_object.h"
@@ -62,18 +62,6 @@ nn::GptOptions read_model(const json& value) {
   return options;
 }
 
-// ---- memory ------------------------------------------------------------------------------------
-
-// 0 for a unit that is none.
-double unit_bytes(std::string_view unit) {
-  if (unit.empty() || unit == "B") return 1;
-  const std::size_t power = std::string_view("KMGTP").find(unit[0]);
-  if (power == std::string_view::npos) return 0;
-  const double exponent = static_cast<double>(power) + 1;
-  if (unit.substr(1) == "iB") return std::pow(1024.0, exponent);
-  return unit.substr(1) == "B" ? std::pow(1000.0, exponent) : 0;
-}
-
 }  // namespace
 
 std::vector<std::string> plan_model_names() {
@@ -106,7 +94,8 @@ std::int64_t parse_memory(std::string_view text) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string_view unit = text.substr(static_cast<std::size_t>(stop - text.data()));
   if (unit.starts_with(' ')) unit.remove_prefix(1);
-  const double bytes = number * unit_bytes(unit);
+  const std::int64_t unit_bytes = unit.empty() ? 1 : graph::bytes_of_unit(unit);
+  const double bytes = number * static_cast<double>(unit_bytes);
   if (error != std::errc() || !(bytes >= 1 && bytes < 0x1p63))
     throw ValueError("plan", "--memory " + std::string(text) +
                                  ": it must be an amount such as 24GiB, 80GB or 1000000");

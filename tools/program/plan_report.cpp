@@ -1,5 +1,6 @@
 #include "plan_report.h"
 
+#include <tapehead/graph/json_output.h>
 #include <tapehead/graph/text.h>
 
 #include <algorithm>
@@ -256,15 +257,12 @@ json forms_json(const graph::GraphForms& forms) {
 }
 
 json costs_json(const Costs& costs) {
-  json at_peak = json::object();
-  for (std::size_t c = 0; c < graph::category_count; ++c)
-    at_peak[std::string(to_string(static_cast<Category>(c)))] = costs.at_peak[c];
   return {{"parameter_bytes", costs.parameters},
           {"gradient_bytes", costs.gradients},
           {"optimizer_state_bytes", costs.optimizer_state},
           {"saved_activation_bytes", costs.saved_activations},
           {"peak_bytes", costs.peak},
-          {"peak_bytes_by_category", std::move(at_peak)},
+          {"peak_bytes_by_category", graph::json_of(costs.at_peak)},
           {"peak_step", costs.peak_step},
           {"reserved_bytes_at_most", costs.most_reserved},
           {"flops", costs.flops},
@@ -311,7 +309,7 @@ std::string plan_json(const PlanReport& report) {
   if (report.fit) all["fit"] = {{"what", report.fit->what}, {"largest", report.fit->largest}};
   if (report.ranks) all["ranks"] = ranks_json(report);
   if (report.forms) all["closed_forms"] = forms_json(*report.forms);
-  return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return graph::json_report(all);
 }
 
 }  // namespace tapehead::program

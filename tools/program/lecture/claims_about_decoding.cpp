@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::int64_t decoded_tokens = 32, width = 16, decoding_heads = 4;
 
-std::int64_t flops_of(const Tape& tape) {
-  std::int64_t flops = 0;
-  for (const Graph::Node& node : tape.graph().nodes) flops += node.flops;
-  return flops;
-}
-
 // One step with a cache as MultiHeadAttention::decode takes it, on a tape, which decode() refuses.
 Tensor decode_step(const nn::MultiHeadAttention& attention, const Tensor& token,
                    nn::KeyValueCache& cache) {
@@ -51,7 +45,7 @@ Decoded without_cache(const nn::MultiHeadAttention& attention, const Tensor& x) 
   for (std::int64_t t = 1; t <= x.size(1); ++t) {
     Tape tape;
     const Tensor y = attention(narrow(x, 1, 0, t), nn::Mask::causal());
-    decoded.count(flops_of(tape));
+    decoded.count(tape.flops());
     decoded.last = narrow(y, 1, t - 1, 1).detach();
   }
   return decoded;
@@ -63,7 +57,7 @@ Decoded with_cache(const nn::MultiHeadAttention& attention, const Tensor& x) {
   for (std::int64_t t = 0; t < x.size(1); ++t) {
     Tape tape;
     decoded.last = decode_step(attention, narrow(x, 1, t, 1), cache).detach();
-    decoded.count(flops_of(tape));
+    decoded.count(tape.flops());
   }
   return decoded;
 }
