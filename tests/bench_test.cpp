@@ -8,6 +8,7 @@
 
 #include "../tools/program/bench/agreement.h"
 #include "../tools/program/bench/isolated.h"
+#include "../tools/program/bench/report.h"
 
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/ops/create.h>

@@ -6,6 +6,7 @@
 #include "../tools/program/lecture/draws.h"
 #include "../tools/program/lecture/formulas.h"
 #include "../tools/program/lecture/lecture.h"
+#include "../tools/program/lecture/report.h"
 
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/matmul.h>

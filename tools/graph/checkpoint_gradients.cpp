@@ -1,5 +1,4 @@
-// The gradients that cross the border of a checkpoint.
-#include <tapehead/graph/checkpoint_region.h>
+#include <tapehead/graph/checkpoint_gradients.h>
 #include <tapehead/graph/module_path.h>
 #include <tapehead/graph/value_bytes.h>
 #include <tapehead/graph/view_operations.h>

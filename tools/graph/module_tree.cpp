@@ -5,7 +5,6 @@
 #include <tapehead/graph/module_tree.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <unordered_map>
 
@@ -132,14 +131,6 @@ class Builder {
   std::unordered_map<std::string_view, std::size_t> by_path_;
 };
 
-std::optional<std::int64_t> as_number(std::string_view name) {
-  std::int64_t number = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data(), end, number);
-  if (name.empty() || name[0] == '-' || error != std::errc() || stop != end) return {};
-  return number;
-}
-
 bool has_same_sums(const ModuleSums& a, const ModuleSums& b) {
   return a.operations == b.operations && a.activations == b.activations && a.others == b.others &&
          a.flops == b.flops && a.parameters == b.parameters;
@@ -201,11 +192,6 @@ ModuleSums own_sums(const ModuleSums& module) {
     take_from(rest.parameters, child.parameters);
   }
   return rest;
-}
-
-bool is_number_after(std::string_view first, std::string_view name, std::int64_t distance) {
-  const auto a = as_number(first), b = as_number(name);
-  return a && b && *b - *a == distance;
 }
 
 ModuleSums folded(ModuleSums tree) {

@@ -1,5 +1,6 @@
 #include <tapehead/core/count.h>
 #include <tapehead/graph/at.h>
+#include <tapehead/graph/checkpoint_gradients.h>
 #include <tapehead/graph/checkpoint_region.h>
 #include <tapehead/graph/compaction.h>
 #include <tapehead/graph/donation.h>

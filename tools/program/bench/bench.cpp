@@ -13,6 +13,8 @@
 #include "../option_rules.h"
 #include "growth.h"
 #include "isolated.h"
+#include "report.h"
+#include "scenario.h"
 
 namespace tapehead::program::bench {
 namespace {
@@ -82,16 +84,6 @@ bool run_and_print(const Scenario& scenario, const BenchCommand& command) {
 }
 
 }  // namespace
-
-const std::vector<Scenario>& scenarios() {
-  static const std::vector<Scenario> all = [] {
-    std::vector<Scenario> list;
-    for (const auto& part : {elementwise_scenarios(), attention_scenarios(), training_scenarios()})
-      list.insert(list.end(), part.begin(), part.end());
-    return list;
-  }();
-  return all;
-}
 
 int run_bench(const BenchCommand& command) {
   check(command);

@@ -1,10 +1,11 @@
+#include "report.h"
+
 #include <tapehead/graph/text.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "../environment.h"
-#include "bench.h"
 
 namespace tapehead::program::bench {
 namespace {

@@ -1,6 +1,7 @@
 #include "lecture.h"
 
 #include "groups.h"
+#include "report.h"
 
 #include <tapehead/core/error.h>
 
@@ -45,18 +46,6 @@ std::vector<Group> lecture_checks(const LectureOptions& options) {
     throw ValueError("lecture",
                      "no group \"" + options.only + "\": there are 1 to 12 and self-test");
   return groups;
-}
-
-Count count(const std::vector<Group>& groups) {
-  Count count;
-  for (const Group& group : groups)
-    for (const Check& check : group.checks) ++(check.passed() ? count.passed : count.failed);
-  return count;
-}
-
-int report(std::ostream& out, const std::vector<Group>& groups, bool json) {
-  json ? print_json(out, groups) : print_table(out, groups);
-  return count(groups).failed == 0 ? 0 : 1;
 }
 
 int run_lecture(const LectureOptions& options) {

@@ -1,5 +1,4 @@
-// The table, for a terminal of 100 columns.
-#include "lecture.h"
+#include "report.h"
 
 #include <cstdio>
 #include <ostream>
@@ -28,6 +27,7 @@ void print(std::ostream& out, const Group& group) {
 
 }  // namespace
 
+// For a terminal of 100 columns.
 void print_table(std::ostream& out, const std::vector<Group>& groups) {
   out << "spread: the mean of our medians over 20 seeds, three standard deviations to either "
          "side.\n"
@@ -37,6 +37,18 @@ void print_table(std::ostream& out, const std::vector<Group>& groups) {
   for (const Group& group : groups) print(out, group);
   const Count total = count(groups);
   out << total.passed << " passed, " << total.failed << " failed\n";
+}
+
+Count count(const std::vector<Group>& groups) {
+  Count count;
+  for (const Group& group : groups)
+    for (const Check& check : group.checks) ++(check.passed() ? count.passed : count.failed);
+  return count;
+}
+
+int report(std::ostream& out, const std::vector<Group>& groups, bool json) {
+  json ? print_json(out, groups) : print_table(out, groups);
+  return count(groups).failed == 0 ? 0 : 1;
 }
 
 }  // namespace tapehead::program::lecture

@@ -1,5 +1,5 @@
 // tapehead-lecture/1: the report for programs.
-#include "lecture.h"
+#include "report.h"
 
 #include <nlohmann/json.hpp>
 

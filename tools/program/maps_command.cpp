@@ -1,4 +1,6 @@
 // tapehead maps: what a trained model attends to in a text.
+#include "maps_command.h"
+
 #include <tapehead/graph/attention_maps.h>
 #include <tapehead/nn/atomic_file.h>
 
@@ -6,7 +8,6 @@
 #include <iostream>
 
 #include "checkpoint.h"
-#include "maps_command.h"
 #include "utf8.h"
 
 namespace tapehead::program {

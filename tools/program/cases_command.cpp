@@ -1,3 +1,5 @@
+#include "cases_command.h"
+
 #include <tapehead/core/error.h>
 #include <tapehead/graph/glob.h>
 #include <tapehead/graph/not_finite.h>
@@ -6,7 +8,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "cases_command.h"
 #include "cases_runner.h"
 #include "commands.h"
 

@@ -1,3 +1,5 @@
+#include "train_command.h"
+
 #include <tapehead/core/parallel.h>
 #include <tapehead/graph/text.h>
 
@@ -13,7 +15,6 @@
 #include "repository.h"
 #include "run_folder.h"
 #include "sampling.h"
-#include "train_command.h"
 #include "training_run.h"
 
 namespace tapehead::program {

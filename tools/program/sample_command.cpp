@@ -1,8 +1,9 @@
+#include "sample_command.h"
+
 #include <iostream>
 
 #include "checkpoint.h"
 #include "option_rules.h"
-#include "sample_command.h"
 #include "sampling.h"
 
 namespace tapehead::program {
