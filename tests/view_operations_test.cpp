@@ -2,7 +2,7 @@
 // place, against the operations themselves.
 #include "support/operation_run.h"
 
-#include <tapehead/graph/view_operations.h>
+#include <tapehead/graph/internal/view_operations.h>
 
 #include <set>
 #include <string>

@@ -1,9 +1,9 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/assertion.h>
-#include <tapehead/graph/assertion_figures.h>
-#include <tapehead/graph/byte_units.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/letters.h>
+#include <tapehead/graph/internal/assertion_figures.h>
+#include <tapehead/graph/internal/byte_units.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/letters.h>
 #include <tapehead/graph/text.h>
 
 #include <algorithm>

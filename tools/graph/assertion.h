@@ -26,7 +26,7 @@
 //                 operation met (as peaks_at_most of budget.h); needs a ledger's graph
 //
 // A filter is key="pattern", several are separated by commas: square(512, module="layers.*"). A
-// pattern is that of filter.h and matches from end to end: module a module's path, or that of one
+// pattern is that of glob.h and matches from end to end: module a module's path, or that of one
 // it lies in; operation its name, "matmul#2" the second in its module; name a slot's or a saved
 // value's name. module="(root)" stands for what has no module's path. What was recomputed within
 // rules counts in peak alone.

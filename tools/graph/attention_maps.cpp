@@ -1,7 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/attention_maps.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/page.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/page.h>
 #include <tapehead/ops/views.h>
 
 #include <array>

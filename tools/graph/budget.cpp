@@ -1,10 +1,10 @@
 #include <tapehead/core/dtype.h>
 #include <tapehead/core/error.h>
-#include <tapehead/graph/at.h>
 #include <tapehead/graph/budget.h>
-#include <tapehead/graph/filter.h>
-#include <tapehead/graph/keepers.h>
-#include <tapehead/graph/labels.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/filter.h>
+#include <tapehead/graph/internal/keepers.h>
+#include <tapehead/graph/internal/labels.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>

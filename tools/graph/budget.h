@@ -50,7 +50,7 @@ BudgetResult saves_at_most(const Graph& graph, const Budget& budget);
 BudgetResult saves_no_square(const Graph& graph, std::int64_t size);
 
 /// The operation of this name saves nothing wherever it runs, or wherever it runs in this module
-/// and below it; both are patterns as of filter.h. Not ok when it does not run there.
+/// and below it; both are patterns as of glob.h. Not ok when it does not run there.
 BudgetResult saves_nothing(const Graph& graph, std::string_view operation,
                            std::string_view module = {});
 

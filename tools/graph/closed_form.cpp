@@ -1,8 +1,8 @@
 #include <tapehead/core/error.h>
-#include <tapehead/graph/at.h>
 #include <tapehead/graph/closed_form.h>
-#include <tapehead/graph/keepers.h>
-#include <tapehead/graph/labels.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/keepers.h>
+#include <tapehead/graph/internal/labels.h>
 #include <tapehead/graph/timeline.h>
 
 #include <algorithm>

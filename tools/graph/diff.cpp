@@ -1,11 +1,11 @@
 #include <tapehead/core/count.h>
-#include <tapehead/graph/at.h>
 #include <tapehead/graph/diff.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/keepers.h>
-#include <tapehead/graph/labels.h>
-#include <tapehead/graph/maker.h>
-#include <tapehead/graph/not_finite.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/keepers.h>
+#include <tapehead/graph/internal/labels.h>
+#include <tapehead/graph/internal/maker.h>
+#include <tapehead/graph/internal/not_finite.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 

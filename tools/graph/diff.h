@@ -39,12 +39,16 @@ struct Diff {
     /// "layers.0 softmax#3", of a slot "layers.0 softmax#3.y": as it is told apart from others of
     /// its name in its graph, with " (recomputed)" behind it where that is so
     std::string place = {};
-    std::string module = {};   ///< the path that the place begins with
-    std::string to = {};       ///< of a moved slot: where it is now
-    std::string name = {};     ///< of a slot: the value's (maker.h), before or else after
-    std::string made_by = {};  ///< of a slot: what made the value (maker.h), before or else after
-    std::string before = {};   ///< shapes, dtypes, attributes; empty when it was not there
-    std::string after = {};    ///< empty when it is not there any more
+    std::string module = {};  ///< the path that the place begins with
+    std::string to = {};      ///< of a moved slot: where it is now
+    /// Of a slot: the value's name, or what it shows of a named one, "embedding.weight[0:64]",
+    /// before or else after.
+    std::string name = {};
+    /// Of a slot: the operation that made the value, past views and copies, and the parameter that
+    /// it reads, "layers.0.linear1 linear with weight"; before or else after.
+    std::string made_by = {};
+    std::string before = {};        ///< shapes, dtypes, attributes; empty when it was not there
+    std::string after = {};         ///< empty when it is not there any more
     std::int64_t bytes_before = 0;  ///< of a slot: retained
     std::int64_t bytes_after = 0;   ///< the same
     /// Of a slot: bytes_before, but 0 where another slot is counted for the same storage or packed

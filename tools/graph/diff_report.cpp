@@ -1,10 +1,10 @@
 // A Diff as text and as JSON.
 #include <tapehead/core/count.h>
 #include <tapehead/graph/diff.h>
-#include <tapehead/graph/fold.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/labels.h>
-#include <tapehead/graph/module_path.h>
+#include <tapehead/graph/internal/fold.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/labels.h>
+#include <tapehead/graph/internal/module_path.h>
 #include <tapehead/graph/text.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include <tapehead/graph/dot.h>
-#include <tapehead/graph/module_path.h>
+#include <tapehead/graph/internal/module_path.h>
 #include <tapehead/graph/text.h>
 
 #include <map>

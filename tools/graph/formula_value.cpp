@@ -1,7 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/formula_value.h>
-#include <tapehead/graph/fraction.h>
-#include <tapehead/graph/letters.h>
+#include <tapehead/graph/internal/fraction.h>
+#include <tapehead/graph/internal/letters.h>
 
 #include <charconv>
 #include <cstddef>

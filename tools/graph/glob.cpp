@@ -1,5 +1,5 @@
 #include <tapehead/graph/glob.h>
-#include <tapehead/graph/module_path.h>
+#include <tapehead/graph/internal/module_path.h>
 
 #include <string>
 

@@ -1,4 +1,10 @@
-// Patterns with which reports and commands choose by name.
+// Patterns with which reports, assertions and commands choose by name: "*" stands for any text and
+// "?" for one character. Where several are given, all must match, from end to end:
+//
+//     name        of a saved value: the slot, "logits"; with its operation, "cross_entropy.logits",
+//                 and also as reports write it, "layers.0.self_attn matmul#2.b"; or the value's own
+//     operation   "softmax"; with its number, "softmax#2", the second in its module
+//     module      a module with all that lies in it, as matches_module() says
 #pragma once
 
 #include <optional>
@@ -6,7 +12,7 @@
 
 namespace tapehead::graph {
 
-/// Whether `pattern` occurs in `name`; "*" stands for any text and "?" for one character.
+/// Whether `pattern` occurs in `name`.
 bool matches(std::string_view pattern, std::string_view name);
 
 /// Whether `pattern` is `name` from end to end.

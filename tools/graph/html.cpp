@@ -1,13 +1,13 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/assertion.h>
 #include <tapehead/graph/html.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/letters.h>
+#include <tapehead/graph/internal/module_path.h>
+#include <tapehead/graph/internal/near_names.h>
+#include <tapehead/graph/internal/page.h>
 #include <tapehead/graph/json.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/letters.h>
 #include <tapehead/graph/lint.h>
-#include <tapehead/graph/module_path.h>
-#include <tapehead/graph/near_names.h>
-#include <tapehead/graph/page.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/nn/strict_json.h>
 

@@ -3,9 +3,9 @@
 // as they come, and what one row says of another at the end. Nothing recurs, however deep the file
 // is.
 #include <tapehead/core/error.h>
+#include <tapehead/graph/internal/json_row.h>
+#include <tapehead/graph/internal/json_rows.h>
 #include <tapehead/graph/json.h>
-#include <tapehead/graph/json_row.h>
-#include <tapehead/graph/json_rows.h>
 #include <tapehead/graph/validate.h>
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/strict_json.h>

@@ -1,9 +1,9 @@
 // Written by hand, row by row, so that memory and time stay linear in the file and no tree of it is
 // ever held.
 #include <tapehead/core/error.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/not_finite.h>
 #include <tapehead/graph/json.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/not_finite.h>
 #include <tapehead/nn/atomic_file.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-#include <tapehead/graph/at.h>
-#include <tapehead/graph/keepers.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/keepers.h>
+#include <tapehead/graph/internal/value_bytes.h>
+#include <tapehead/graph/internal/view_operations.h>
 #include <tapehead/graph/lint.h>
-#include <tapehead/graph/value_bytes.h>
-#include <tapehead/graph/view_operations.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Findings as text and as JSON.
-#include <tapehead/graph/at.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/labels.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/labels.h>
 #include <tapehead/graph/lint.h>
 #include <tapehead/graph/text.h>
 

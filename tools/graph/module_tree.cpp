@@ -1,7 +1,7 @@
 #include <tapehead/core/count.h>
-#include <tapehead/graph/at.h>
-#include <tapehead/graph/fold.h>
-#include <tapehead/graph/module_path.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/fold.h>
+#include <tapehead/graph/internal/module_path.h>
 #include <tapehead/graph/module_tree.h>
 
 #include <algorithm>

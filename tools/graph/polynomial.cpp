@@ -1,5 +1,5 @@
 #include <tapehead/core/error.h>
-#include <tapehead/graph/fraction.h>
+#include <tapehead/graph/internal/fraction.h>
 #include <tapehead/graph/polynomial.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include <tapehead/core/count.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/labels.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/labels.h>
 #include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/text.h>

@@ -1,4 +1,4 @@
-#include <tapehead/graph/json_output.h>
+#include <tapehead/graph/internal/json_output.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>

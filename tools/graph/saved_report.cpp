@@ -1,15 +1,15 @@
 #include <tapehead/core/count.h>
 #include <tapehead/core/dtype.h>
 #include <tapehead/core/error.h>
-#include <tapehead/graph/at.h>
-#include <tapehead/graph/filter.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/keepers.h>
-#include <tapehead/graph/labels.h>
-#include <tapehead/graph/maker.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/filter.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/keepers.h>
+#include <tapehead/graph/internal/labels.h>
+#include <tapehead/graph/internal/maker.h>
+#include <tapehead/graph/internal/value_bytes.h>
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
-#include <tapehead/graph/value_bytes.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

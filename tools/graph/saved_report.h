@@ -26,7 +26,7 @@ struct SavedRow {
 /// By what rows are sorted.
 enum class SavedOrder { bytes, module, operation };
 
-/// Which rows, and in which order. Patterns are those of filter.h; an empty one takes every row.
+/// Which rows, and in which order. Patterns are those of glob.h; an empty one takes every row.
 struct SavedSelection {
   std::string name = {};                 ///< of the slot or the saved value
   std::string operation = {};            ///< of the operation
@@ -37,8 +37,8 @@ struct SavedSelection {
 };
 
 /// The rows of `graph`. What recomputed nodes save comes and goes within a rule: it has no row.
-/// ValueError: a pattern matches nothing in the graph (filter.h); where what it matches saves
-/// nothing, there are no rows.
+/// ValueError: a pattern matches nothing in the graph, with names that are near; where what it
+/// matches saves nothing, there are no rows.
 std::vector<SavedRow> saved_rows(const Graph& graph, const SavedSelection& selection = {});
 
 /// @{

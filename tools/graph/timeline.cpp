@@ -1,6 +1,6 @@
 #include <tapehead/core/error.h>
-#include <tapehead/graph/at.h>
-#include <tapehead/graph/labels.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/labels.h>
 #include <tapehead/graph/timeline.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include <tapehead/graph/json_output.h>
+#include <tapehead/graph/internal/json_output.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/trace.h>
 

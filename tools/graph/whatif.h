@@ -168,7 +168,7 @@ Graph recomputed(const Graph& graph, const std::vector<std::string>& slots);
 
 /// What a pattern of one of these questions found.
 struct WhatIfMatch {
-  std::string name;  ///< a module's path, empty for the root, or "layers.0 gelu.x" (labels.h)
+  std::string name;  ///< a module's path, empty for the root, or "layers.0 gelu.x"
   std::optional<std::int64_t> freed = {};  ///< bytes, of a slot
   std::string note = {};  ///< why a slot frees nothing or a module stays, or a bound; else empty
   bool stays = false;     ///< a slot that is not made again, or the root, which is no checkpoint

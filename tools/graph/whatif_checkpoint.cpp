@@ -1,9 +1,9 @@
 #include <tapehead/core/count.h>
-#include <tapehead/graph/at.h>
-#include <tapehead/graph/checkpoint_gradients.h>
-#include <tapehead/graph/checkpoint_region.h>
-#include <tapehead/graph/compaction.h>
-#include <tapehead/graph/donation.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/checkpoint_gradients.h>
+#include <tapehead/graph/internal/checkpoint_region.h>
+#include <tapehead/graph/internal/compaction.h>
+#include <tapehead/graph/internal/donation.h>
 #include <tapehead/graph/validate.h>
 #include <tapehead/graph/whatif.h>
 

@@ -1,14 +1,14 @@
 #include <tapehead/core/count.h>
 #include <tapehead/core/error.h>
-#include <tapehead/graph/at.h>
-#include <tapehead/graph/attention_chain.h>
-#include <tapehead/graph/compaction.h>
-#include <tapehead/graph/donation.h>
-#include <tapehead/graph/keepers.h>
-#include <tapehead/graph/regions.h>
-#include <tapehead/graph/script.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/attention_chain.h>
+#include <tapehead/graph/internal/compaction.h>
+#include <tapehead/graph/internal/donation.h>
+#include <tapehead/graph/internal/keepers.h>
+#include <tapehead/graph/internal/regions.h>
+#include <tapehead/graph/internal/script.h>
+#include <tapehead/graph/internal/value_bytes.h>
 #include <tapehead/graph/validate.h>
-#include <tapehead/graph/value_bytes.h>
 #include <tapehead/graph/whatif.h>
 
 #include <algorithm>

@@ -1,13 +1,13 @@
 // What the patterns of what-if questions find.
-#include <tapehead/graph/at.h>
-#include <tapehead/graph/attention_chain.h>
-#include <tapehead/graph/checkpoint_region.h>
-#include <tapehead/graph/keepers.h>
-#include <tapehead/graph/labels.h>
-#include <tapehead/graph/regions.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/attention_chain.h>
+#include <tapehead/graph/internal/checkpoint_region.h>
+#include <tapehead/graph/internal/keepers.h>
+#include <tapehead/graph/internal/labels.h>
+#include <tapehead/graph/internal/regions.h>
+#include <tapehead/graph/internal/whatif_slots.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/whatif.h>
-#include <tapehead/graph/whatif_slots.h>
 
 #include <algorithm>
 #include <set>

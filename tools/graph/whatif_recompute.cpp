@@ -1,11 +1,11 @@
 #include <tapehead/core/error.h>
-#include <tapehead/graph/at.h>
-#include <tapehead/graph/keepers.h>
-#include <tapehead/graph/regions.h>
-#include <tapehead/graph/script.h>
+#include <tapehead/graph/internal/at.h>
+#include <tapehead/graph/internal/keepers.h>
+#include <tapehead/graph/internal/regions.h>
+#include <tapehead/graph/internal/script.h>
+#include <tapehead/graph/internal/whatif_slots.h>
 #include <tapehead/graph/validate.h>
 #include <tapehead/graph/whatif.h>
-#include <tapehead/graph/whatif_slots.h>
 
 #include <algorithm>
 #include <set>

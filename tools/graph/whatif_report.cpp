@@ -1,7 +1,7 @@
 // The figures of two graphs side by side.
 #include <tapehead/core/count.h>
-#include <tapehead/graph/json_output.h>
-#include <tapehead/graph/module_path.h>
+#include <tapehead/graph/internal/json_output.h>
+#include <tapehead/graph/internal/module_path.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/whatif.h>

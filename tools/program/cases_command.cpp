@@ -2,7 +2,7 @@
 
 #include <tapehead/core/error.h>
 #include <tapehead/graph/glob.h>
-#include <tapehead/graph/not_finite.h>
+#include <tapehead/graph/internal/not_finite.h>
 
 #include <cmath>
 #include <iostream>

@@ -1,6 +1,6 @@
 #include "json_object.h"
 
-#include <tapehead/graph/not_finite.h>
+#include <tapehead/graph/internal/not_finite.h>
 #include <tapehead/nn/strict_json.h>
 
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/ledger.h>
-#include <tapehead/graph/labels.h>
+#include <tapehead/graph/internal/labels.h>
 #include <tapehead/nn/optimizer.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "plan_models.h"
 
-#include <tapehead/graph/byte_units.h>
+#include <tapehead/graph/internal/byte_units.h>
 #include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/strict_json.h>
 

@@ -1,6 +1,6 @@
 #include "plan_report.h"
 
-#include <tapehead/graph/json_output.h>
+#include <tapehead/graph/internal/json_output.h>
 #include <tapehead/graph/text.h>
 
 #include <algorithm>

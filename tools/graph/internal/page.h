@@ -1,0 +1,17 @@
+// Pages that carry their data.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tapehead::graph {
+
+/// `page` with `data` in the place of its "{{data}}".
+inline std::string with_data(std::string_view page, std::string_view data) {
+  constexpr std::string_view mark = "{{data}}";
+  const std::size_t place = page.find(mark);
+  std::string out(page.substr(0, place));
+  return out.append(data).append(page.substr(place + mark.size()));
+}
+
+}  // namespace tapehead::graph
