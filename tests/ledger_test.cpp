@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
@@ -140,6 +141,7 @@ TEST_CASE("the peak that the events add up to is the allocator's") {
     for (const std::int64_t id : line.live_at_peak)
       live += watched.graph.storages[static_cast<std::size_t>(id)].bytes;
     CHECK(live == line.peak);
+    CHECK(std::accumulate(line.at_peak.begin(), line.at_peak.end(), line.unwatched) == line.peak);
     CHECK(line.highest[static_cast<std::size_t>(line.peak_step)] == line.peak);
     CHECK(*std::max_element(line.highest.begin(), line.highest.end()) == line.peak);
   }

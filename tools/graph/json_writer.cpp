@@ -11,6 +11,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <span>
 
 namespace tapehead::graph {
 namespace {
@@ -27,7 +28,7 @@ class Writer {
     if (!graph.steps.empty()) {
       rows("events", graph.events);
       text_ += ",\n\"live_before\": ";
-      number(graph.live_before);
+      put(graph.live_before);
       text_ += ",\n";
     }
     rows("nodes", graph.nodes);
@@ -56,191 +57,169 @@ class Writer {
     text_ += name;
     text_ += "\": [";
     for (std::size_t i = 0; i < all.size(); ++i) {
-      text_ += i == 0 ? "\n" : ",\n";
-      row(all[i], i);
+      text_ += i == 0 ? "\n{" : ",\n{";
+      row(all[i], static_cast<std::int64_t>(i));
+      text_ += '}';
     }
     text_ += all.empty() ? "]" : "\n]";
   }
 
-  void row(const Graph::Node& node, std::size_t id) {
-    text_ += "{\"attributes\": [";
-    for (const Graph::Attribute& attribute : node.attributes) {
-      if (&attribute != node.attributes.data()) text_ += ", ";
-      write_attribute(attribute);
+  // ---- rows: the keys in their order ----
+
+  void row(const Graph::Node& node, std::int64_t id) {
+    attributes(node.attributes);
+    if (!node.donatable.empty()) field("donatable", node.donatable);
+    field("flops", node.flops);
+    field("id", id);
+    field("inputs", node.inputs);
+    field("module", node.module);
+    field("operation", node.operation);
+    field("output", node.output);
+    if (node.planned) truth("planned", true);
+    if (node.recomputed) truth("recomputed", true);
+  }
+
+  void row(const Graph::Packing& packing, std::int64_t id) {
+    field("bytes", packing.bytes);
+    field("how", packing.how);
+    field("id", id);
+  }
+
+  void row(const Graph::SavedSlot& slot, std::int64_t id) {
+    field("for_inputs", slot.for_inputs);
+    field("id", id);
+    field("node", slot.node);
+    if (slot.packing >= 0) field("packing", slot.packing);
+    field("reason", slot.reason);
+    field("slot", slot.slot);
+    field("value", slot.value);
+  }
+
+  void row(const Graph::Storage& storage, std::int64_t id) {
+    field("bytes", storage.bytes);
+    field("category", to_string(storage.category));
+    field("id", id);
+    if (!storage.operation.empty()) field("operation", storage.operation);
+  }
+
+  void row(const Graph::Step& step, std::int64_t id) {
+    field("id", id);
+    field("module", step.module);
+    id_or_null("node", step.node);
+    field("operation", step.operation);
+    field("phase", to_string(step.phase));
+  }
+
+  void row(const Graph::Event& event, std::int64_t id) {
+    truth("birth", event.birth);
+    field("id", id);
+    field("step", event.step);
+    field("storage", event.storage);
+  }
+
+  void row(const Graph::Value& value, std::int64_t id) {
+    field("dtype", to_string(value.dtype));
+    field("id", id);
+    truth("leaf", value.leaf);
+    field("name", value.name);
+    field("offset", value.offset);
+    id_or_null("producer", value.producer);
+    field("shape", value.shape);
+    field("storage", value.storage);
+    field("strides", value.strides);
+  }
+
+  void attributes(const std::vector<Graph::Attribute>& all) {
+    key("attributes");
+    text_ += '[';
+    for (const Graph::Attribute& attribute : all) {
+      text_ += &attribute == all.data() ? "{" : ", {";
+      write(attribute);
+      text_ += '}';
     }
     text_ += ']';
-    if (!node.donatable.empty()) {
-      text_ += ", \"donatable\": ";
-      numbers(node.donatable);
-    }
-    text_ += ", \"flops\": ";
-    number(node.flops);
-    write_id(id);
-    text_ += ", \"inputs\": ";
-    numbers(node.inputs);
-    text_ += ", \"module\": ";
-    string(node.module);
-    text_ += ", \"operation\": ";
-    string(node.operation);
-    text_ += ", \"output\": ";
-    number(node.output);
-    if (node.planned) text_ += ", \"planned\": true";
-    if (node.recomputed) text_ += ", \"recomputed\": true";
-    text_ += '}';
-  }
-
-  void row(const Graph::Packing& packing, std::size_t id) {
-    text_ += "{\"bytes\": ";
-    number(packing.bytes);
-    text_ += ", \"how\": ";
-    string(packing.how);
-    write_id(id);
-    text_ += '}';
-  }
-
-  void row(const Graph::SavedSlot& slot, std::size_t id) {
-    text_ += "{\"for_inputs\": ";
-    numbers(slot.for_inputs);
-    write_id(id);
-    text_ += ", \"node\": ";
-    number(slot.node);
-    if (slot.packing >= 0) {
-      text_ += ", \"packing\": ";
-      number(slot.packing);
-    }
-    text_ += ", \"reason\": ";
-    string(slot.reason);
-    text_ += ", \"slot\": ";
-    string(slot.slot);
-    text_ += ", \"value\": ";
-    number(slot.value);
-    text_ += '}';
-  }
-
-  void row(const Graph::Storage& storage, std::size_t id) {
-    text_ += "{\"bytes\": ";
-    number(storage.bytes);
-    text_ += ", \"category\": ";
-    string(to_string(storage.category));
-    write_id(id);
-    if (!storage.operation.empty()) {
-      text_ += ", \"operation\": ";
-      string(storage.operation);
-    }
-    text_ += '}';
-  }
-
-  void row(const Graph::Step& step, std::size_t id) {
-    text_ += "{\"id\": ";
-    number(static_cast<std::int64_t>(id));
-    text_ += ", \"module\": ";
-    string(step.module);
-    text_ += ", \"node\": ";
-    number_or_null(step.node);
-    text_ += ", \"operation\": ";
-    string(step.operation);
-    text_ += ", \"phase\": ";
-    string(to_string(step.phase));
-    text_ += '}';
-  }
-
-  void row(const Graph::Event& event, std::size_t id) {
-    text_ += event.birth ? "{\"birth\": true" : "{\"birth\": false";
-    write_id(id);
-    text_ += ", \"step\": ";
-    number(event.step);
-    text_ += ", \"storage\": ";
-    number(event.storage);
-    text_ += '}';
-  }
-
-  void row(const Graph::Value& value, std::size_t id) {
-    text_ += "{\"dtype\": ";
-    string(to_string(value.dtype));
-    write_id(id);
-    text_ += value.leaf ? ", \"leaf\": true" : ", \"leaf\": false";
-    text_ += ", \"name\": ";
-    string(value.name);
-    text_ += ", \"offset\": ";
-    number(value.offset);
-    text_ += ", \"producer\": ";
-    number_or_null(value.producer);
-    text_ += ", \"shape\": ";
-    numbers(value.shape);
-    text_ += ", \"storage\": ";
-    number(value.storage);
-    text_ += ", \"strides\": ";
-    numbers(value.strides);
-    text_ += '}';
   }
 
   // The type is written out: in JSON 1 and 1.0 are the same number, and "inf" may be a string.
-  void write_attribute(const Graph::Attribute& attribute) {
-    text_ += "{\"name\": ";
-    string(attribute.name);
-    if (const auto* truth = std::get_if<bool>(&attribute.value)) {
-      text_ += ", \"type\": \"bool\", \"value\": ";
-      text_ += *truth ? "true" : "false";
+  void write(const Graph::Attribute& attribute) {
+    field("name", attribute.name);
+    if (const auto* is_true = std::get_if<bool>(&attribute.value)) {
+      field("type", "bool");
+      truth("value", *is_true);
     } else if (const auto* integer = std::get_if<std::int64_t>(&attribute.value)) {
-      text_ += ", \"type\": \"int\", \"value\": ";
-      number(*integer);
+      field("type", "int");
+      field("value", *integer);
     } else if (const auto* real = std::get_if<double>(&attribute.value)) {
-      text_ += ", \"type\": \"float\", \"value\": ";
-      floating(*real);
+      field("type", "float");
+      key("value");
+      put_floating(*real);
     } else {
-      text_ += ", \"type\": \"string\", \"value\": ";
-      string(std::get<std::string>(attribute.value));
+      field("type", "string");
+      field("value", std::get<std::string>(attribute.value));
     }
-    text_ += '}';
   }
 
-  void write_id(std::size_t id) {
-    text_ += ", \"id\": ";
-    number(static_cast<std::int64_t>(id));
+  // ---- keys and values ----
+
+  void key(std::string_view name) {
+    text_ += text_.back() == '{' ? "\"" : ", \"";
+    text_ += name;
+    text_ += "\": ";
   }
 
-  void number_or_null(std::int64_t id) {
+  void field(std::string_view name, std::int64_t number) {
+    key(name);
+    put(number);
+  }
+  void field(std::string_view name, std::string_view text) {
+    key(name);
+    put(text);
+  }
+  void field(std::string_view name, std::span<const std::int64_t> numbers) {
+    key(name);
+    text_ += '[';
+    for (const std::int64_t& number : numbers) {
+      if (&number != numbers.data()) text_ += ", ";
+      put(number);
+    }
+    text_ += ']';
+  }
+  void truth(std::string_view name, bool value) {
+    key(name);
+    text_ += value ? "true" : "false";
+  }
+  void id_or_null(std::string_view name, std::int64_t id) {
+    key(name);
     if (id < 0) text_ += "null";
-    else number(id);
+    else put(id);
   }
 
-  void number(std::int64_t value) {
+  void put(std::int64_t number) {
     char digits[24];
-    const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+    const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
     text_.append(digits, end);
   }
 
-  template <class List>
-  void numbers(const List& list) {
-    text_ += '[';
-    bool first = true;
-    for (const std::int64_t value : list) {
-      if (!std::exchange(first, false)) text_ += ", ";
-      number(value);
+  void put(std::string_view text) {
+    if (is_plain(text)) {
+      text_ += '"';
+      text_ += text;
+      text_ += '"';
+    } else {
+      using nlohmann::json;
+      text_ += json_line(json(text));
     }
-    text_ += ']';
   }
 
   // The shortest digits that read back as the same bits. A point is added where there is none, for
   // a reader would take "-0" for an integer and lose the sign.
-  void floating(double value) {
-    if (!std::isfinite(value)) return string(name_of_not_finite(value));
+  void put_floating(double value) {
+    if (!std::isfinite(value)) return put(name_of_not_finite(value));
     char digits[40];
     const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
     const std::string_view written(digits, static_cast<std::size_t>(end - digits));
     text_ += written;
     if (written.find_first_of(".e") == std::string_view::npos) text_ += ".0";
-  }
-
-  void string(std::string_view value) {
-    if (is_plain(value)) {
-      text_ += '"';
-      text_ += value;
-      text_ += '"';
-    } else {
-      using nlohmann::json;
-      text_ += json_line(json(value));
-    }
   }
 
   std::string text_;

@@ -120,27 +120,16 @@ std::string flops_by_operation(const Flops& flops) {
 
 // ---- peak --------------------------------------------------------------------------------------
 
-// Without `unwatched`, which has no category.
-BytesByCategory live_by_category(const Graph& graph, const Timeline& line) {
-  BytesByCategory bytes{};
-  for (const std::int64_t id : line.live_at_peak) {
-    const Graph::Storage& storage = graph.storages[static_cast<std::size_t>(id)];
-    bytes[static_cast<std::size_t>(storage.category)] += storage.bytes;
-  }
-  return bytes;
-}
-
 std::string peak_row(const std::string& name, std::int64_t bytes, std::int64_t total) {
   return left(20, name) + right(32, format_bytes(bytes)) + right(12, format_share(bytes, total)) +
          "\n";
 }
 
 // The largest first; what is not live has no row.
-std::string peak_by_category(const Graph& graph, const Timeline& line) {
-  const BytesByCategory bytes = live_by_category(graph, line);
+std::string peak_by_category(const Timeline& line) {
   std::vector<std::pair<std::int64_t, std::string>> rows{{line.unwatched, "unwatched"}};
   for (std::size_t c = 0; c < category_count; ++c)
-    rows.emplace_back(bytes[c], to_string(static_cast<Category>(c)));
+    rows.emplace_back(line.at_peak[c], to_string(categories[c]));
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::string text =
@@ -236,7 +225,7 @@ std::string peak_text(const Graph& graph, std::size_t limit) {
     text += "and " +
             format_count(std::ssize(line.live_at_peak) - static_cast<std::int64_t>(limit)) +
             " more\n";
-  return text + "\n" + peak_by_category(graph, line);
+  return text + "\n" + peak_by_category(line);
 }
 
 std::string peak_json(const Graph& graph) {
@@ -252,7 +241,7 @@ std::string peak_json(const Graph& graph) {
   }
   return json_report({{"peak_bytes", line.peak},
                       {"peak_step", line.peak_step},
-                      {"category_bytes", json_of(live_by_category(graph, line))},
+                      {"category_bytes", json_of(line.at_peak)},
                       {"unwatched_bytes", line.unwatched},
                       {"live", std::move(live)}});
 }

@@ -63,8 +63,12 @@ class Replay {
     std::vector<bool> live = live_at_first(graph_);
     for (std::size_t k = 0; k < until_peak_; ++k)
       live[at(graph_.events[k].storage)] = graph_.events[k].birth;
-    for (std::size_t id = 0; id < live.size(); ++id)
-      if (live[id]) line_.live_at_peak.push_back(static_cast<std::int64_t>(id));
+    for (std::size_t id = 0; id < live.size(); ++id) {
+      if (!live[id]) continue;
+      const Graph::Storage& storage = graph_.storages[id];
+      line_.live_at_peak.push_back(static_cast<std::int64_t>(id));
+      line_.at_peak[static_cast<std::size_t>(storage.category)] += storage.bytes;
+    }
     std::stable_sort(line_.live_at_peak.begin(), line_.live_at_peak.end(), [&](auto a, auto b) {
       return graph_.storages[at(a)].bytes > graph_.storages[at(b)].bytes;
     });

@@ -11,8 +11,12 @@
 
 namespace tapehead::graph {
 
-/// One entry for each Category, in its order.
-inline constexpr std::size_t category_count = 7;
+/// Every Category, at the position of its number.
+inline constexpr std::array categories = {
+    Category::transient, Category::parameter,       Category::input,   Category::saved,
+    Category::gradient,  Category::optimizer_state, Category::constant};
+/// How many there are.
+inline constexpr std::size_t category_count = categories.size();
 /// Bytes, at the position of the category.
 using BytesByCategory = std::array<std::int64_t, category_count>;
 
@@ -24,6 +28,7 @@ struct Timeline {
   std::int64_t peak = 0;               ///< the highest of all
   std::int64_t peak_step = -1;         ///< the first step that reached it; -1 without events
   std::vector<std::int64_t> live_at_peak;  ///< storages, the largest first
+  BytesByCategory at_peak{};               ///< of these
 };
 
 /// ValueError, naming the operation, when the graph has no events: it is not that of a ledger

@@ -82,7 +82,7 @@ Graph training_step(const TrainingSetup& setup) {
 
 namespace {
 
-std::int64_t& of(graph::BytesByCategory& bytes, Category category) {
+std::int64_t of(const graph::BytesByCategory& bytes, Category category) {
   return bytes[static_cast<std::size_t>(category)];
 }
 
@@ -93,16 +93,13 @@ std::int64_t most_reserved(const Graph& graph, std::int64_t peak) {
 }
 
 void add_peak(const Graph& graph, Costs& costs) {
-  graph::Timeline line = graph::timeline(graph);
+  const graph::Timeline line = graph::timeline(graph);
   for (std::size_t i = 0; i < graph.steps.size(); ++i)
     if (graph.steps[i].phase == Graph::Phase::backward)
       costs.gradients = of(line.after[i], Category::gradient);
   costs.optimizer_state = of(line.after.back(), Category::optimizer_state);
   costs.peak = line.peak;
-  for (const std::int64_t id : line.live_at_peak) {
-    const Graph::Storage& storage = graph.storages[static_cast<std::size_t>(id)];
-    of(costs.at_peak, storage.category) += storage.bytes;
-  }
+  costs.at_peak = line.at_peak;
   if (line.peak_step >= 0)
     costs.peak_step = graph::describe(graph.steps[static_cast<std::size_t>(line.peak_step)]);
   costs.most_reserved = most_reserved(graph, line.peak);

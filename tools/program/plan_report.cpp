@@ -87,8 +87,8 @@ std::string cost_lines(const Costs& costs) {
   text += graph::wrapped("at " + costs.peak_step + ", of which", 2);
   for (std::size_t c = 0; c < graph::category_count; ++c)
     if (costs.at_peak[c] > 0)
-      text += line("  " + std::string(to_string(static_cast<Category>(c))),
-                   format_bytes(costs.at_peak[c]));
+      text +=
+          line("  " + std::string(to_string(graph::categories[c])), format_bytes(costs.at_peak[c]));
   text += line("reserved at most, bytes", format_bytes(costs.most_reserved));
   text += line("flops, forward", format_count(costs.flops));
   if (costs.recomputed > 0) text += line("flops, recomputed", format_count(costs.recomputed));

@@ -23,7 +23,7 @@ inline std::string json_report(const nlohmann::json& value) {
 inline nlohmann::json json_of(const BytesByCategory& bytes) {
   nlohmann::json all = nlohmann::json::object();
   for (std::size_t c = 0; c < category_count; ++c)
-    all[std::string(to_string(static_cast<Category>(c)))] = bytes[c];
+    all[std::string(to_string(categories[c]))] = bytes[c];
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include <tapehead/core/dtype.h>
 #include <tapehead/core/storage.h>
 #include <tapehead/graph/internal/json_rows.h>
+#include <tapehead/graph/timeline.h>
 
 #include <array>
 
@@ -47,10 +48,6 @@ void read_row(JsonRow& row, Graph::SavedSlot& slot) {
 }
 
 void read_row(JsonRow& row, Graph::Storage& storage) {
-  static constexpr std::array categories = {
-      Category::transient, Category::parameter,       Category::input,    Category::saved,
-      Category::gradient,  Category::optimizer_state, Category::constant,
-  };
   storage.bytes = row.integer("bytes");
   storage.category = row.one_of("category", categories);
   if (row.has("operation")) storage.operation = row.text("operation");
