@@ -5,7 +5,7 @@
 # imports come first. No other tool is needed to build.
 
 set(viewer_dir ${CMAKE_CURRENT_LIST_DIR})
-set(viewer_scripts format lists check graph maker replay module_tree script donatable near_names regions
+set(viewer_scripts format lists operations check graph maker replay module_tree script donatable near_names regions
   attention_chain compaction whatif_donation whatif_gradients whatif_checkpoint whatif_fuse
   whatif_recompute whatif diff sizes size_roles dom state model table colours advice savers_details products
   figures_panel advice_panel change_panel modules_panel timeline_strips timeline_drawing timeline_panel

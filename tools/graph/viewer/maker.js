@@ -1,9 +1,9 @@
 // What made a value, as a reader knows it. The twin of maker.cpp; maker.h tells what is said.
 import { nodeLabel } from "./graph.js";
 import { isSameList } from "./lists.js";
+import { copies, views } from "./operations.js";
 
-const showing = new Set(["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
-  "expand", "narrow", "slice", "select", "diagonal", "clone", "contiguous"]);
+const showing = new Set([...views, ...copies]);
 
 // The value that this one is a view or a copy of. Files may hold circles: producers only go down.
 function behindViews({ nodes, values }, id) {

@@ -2,18 +2,20 @@
 // on an operation, as a word or a number, so that no one need tell colours apart.
 import { h } from "./dom.js";
 import { bytesText, formatCount, words } from "./format.js";
+import { copies, views } from "./operations.js";
 
+// The operations of each kind. What gradient rules alone run is of the kind of the operation whose
+// rule it is, or of what does the same.
 const operations = {
   product: "matmul linear",
-  elementwise: "abs add add_scalar clamp cos div div_scalar erf exp gelu leaky_relu log logsigmoid maximum " +
-    "minimum mul mul_scalar neg pow pow_scalar reciprocal relu rsqrt sigmoid silu sin softplus " +
-    "sqrt square sub tanh to",
-  reduction: "amax amin cumsum layer_norm log_softmax logsumexp max mean min norm prod rms_norm " +
-    "softmax softmax_backward std sum var",
-  view: "clone contiguous expand flatten narrow permute reshape select slice squeeze transpose " +
-    "unsqueeze",
-  choice: "cat diagonal embedding flip gather index_add index_select masked_fill repeat " +
-    "scatter_add stack tril triu where",
+  elementwise: "abs accumulate add add_scalar clamp cos div div_scalar erf exp gelu leaky_relu log " +
+    "logsigmoid maximum minimum mul mul_scalar neg pow pow_scalar reciprocal relu rsqrt sigmoid " +
+    "silu sin softplus sqrt square sub tanh to",
+  reduction: "amax amin cumsum layer_norm log_softmax logsumexp max mean min norm prod " +
+    "products_of_others rms_norm softmax softmax_backward spread_to_ties std sum var",
+  view: [...views, ...copies].join(" "),
+  choice: "cat diagonal_backward embedding flip gather index_add index_select masked_fill repeat " +
+    "scatter_add slice_backward stack tril triu where",
   loss: "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss smooth_l1_loss",
   random: "dropout",
   block: "checkpoint fused_attention",

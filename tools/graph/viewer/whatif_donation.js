@@ -1,5 +1,6 @@
 // Work in place, undone; for what-if questions. The twin of donation.cpp, and donation.h tells the
 // edit.
+import { views } from "./operations.js";
 
 /** A graph whose lists may be changed; the rows are those of `graph`. */
 export function copyOfLists(graph) {
@@ -10,14 +11,13 @@ export function copyOfLists(graph) {
 
 // Operations whose result may lie in an operand's storage without writing to it. A checkpoint's
 // function may end in one.
-const views = new Set(["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
-  "expand", "narrow", "slice", "select", "diagonal", "checkpoint"]);
+const showing = new Set([...views, "checkpoint"]);
 
 // By storage, the operations that wrote over what stood in it, in order.
 function findWriters({ nodes, values }) {
   const writers = new Map();
   nodes.forEach((node, n) => {
-    if (node.recomputed || views.has(node.operation)) return;
+    if (node.recomputed || showing.has(node.operation)) return;
     const { storage } = values[node.output];
     if (!node.inputs.some((input) => values[input].storage === storage)) return;
     if (!writers.has(storage)) writers.set(storage, []);

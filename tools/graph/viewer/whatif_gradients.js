@@ -1,10 +1,10 @@
 // The gradients that cross the border of a checkpoint. The twin of checkpoint_gradients.cpp.
 import { Keepers, elementBytes, elements } from "./graph.js";
 import { isSameList } from "./lists.js";
+import { rearrangements } from "./operations.js";
 import { part } from "./script.js";
 
-const views = new Set(["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
-  "clone", "contiguous"]);
+const passing = new Set(rearrangements);
 
 // Bytes of a row-major tensor of the value's shape: what its gradient takes.
 const gradientBytes = (value) => elements(value.shape) * elementBytes(value.dtype);
@@ -14,7 +14,7 @@ function passesGradientOn(was, node, input) {
   const same = isSameList(was.values[node.inputs[input]].shape, was.values[node.output].shape);
   if (node.operation === "add" || node.operation === "expand") return same;
   if (node.operation === "sub") return input === 0 && same;
-  return views.has(node.operation);
+  return passing.has(node.operation);
 }
 
 // Follows g, the gradient of the result, from rule to rule.

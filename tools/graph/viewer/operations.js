@@ -1,0 +1,16 @@
+// What operations are by their names, for all that asks: which only show what they read.
+
+// Of the elements that they read, all, once each.
+const rearranging = ["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute"];
+
+/** Operations whose result lies in the storage of what they read, a reshape's mostly. */
+export const views = [...rearranging, "expand", "narrow", "slice", "select", "diagonal"];
+
+/** Operations whose result is the same in a storage of its own. */
+export const copies = ["clone", "contiguous"];
+
+/**
+ * Operations whose result's gradient is, as it is, that of what they read. Views of a part are none:
+ * their gradient stands among zeros; and expand's is a sum.
+ */
+export const rearrangements = [...rearranging, ...copies];
