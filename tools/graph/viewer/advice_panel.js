@@ -2,36 +2,28 @@
 import { byWorth, candidates, changeText, findings, fusedNote, savers, shortLabel, tried }
   from "./advice.js";
 import { saversLink } from "./savers_details.js";
-import { h, link, panel } from "./dom.js";
-import { formatBytes, formatChange, formatCount, formatShare, plural } from "./format.js";
+import { classOfChange, h, link, panel, shareBar } from "./dom.js";
+import { formatBytes, formatChange, formatCount, plural, timesText } from "./format.js";
+import { sumOf } from "./lists.js";
 import { bytesInLetters } from "./sizes.js";
 
 const mostSavers = 6, mostChanges = 6, mostFindings = 5;
-
-/** A bar as long as the part is of the whole. */
-export function bar(part, whole) {
-  const element = h("span", { class: "bar", "aria-hidden": "true" }, h("span"));
-  element.firstChild.style.width = `${whole > 0 ? 100 * part / whole : 0}%`;
-  return element;
-}
 
 function saverRow(app, group) {
   const total = app.model.summary.saved_activation_bytes;
   const [first] = group.rows, many = group.rows.length;
   const each = bytesInLetters(first.value, first.bytes, app.letters);
   return h("tr", {},
-    h("td", { class: "label" }, saversLink(app, group),
-      many > 1 ? ` ×\u00a0${many}` : ""),
+    h("td", { class: "label" }, saversLink(app, group), timesText(many)),
     h("td", { class: "right number" }, formatBytes(group.bytes)),
-    h("td", { class: "share" }, bar(group.bytes, total),
-      h("span", {}, formatShare(group.bytes, total))),
+    h("td", { class: "share" }, shareBar(group.bytes, total)),
     h("td", { class: "why" }, group.why, each && h("div", { class: "formula" },
       `${each} bytes${many > 1 ? " each" : ""}`)));
 }
 
 function saversTable(app) {
   const all = savers(app.model), shown = all.slice(0, mostSavers);
-  const rest = all.slice(mostSavers).reduce((sum, group) => sum + group.bytes, 0);
+  const rest = sumOf(all.slice(mostSavers), "bytes");
   return h("table", { id: "savers", class: "plain" },
     h("thead", {}, h("tr", {}, h("th", {}, "kept by"), h("th", { class: "right" }, "bytes saved"),
       h("th", {}, "share"), h("th", {}, "why: what the backward pass computes with it"))),
@@ -39,8 +31,7 @@ function saversTable(app) {
       all.length === 0 && h("tr", {}, h("td", { colspan: 4 }, "Nothing is saved.")),
       all.length > shown.length && h("tr", {}, h("td", {}, `${all.length - shown.length} more`),
         h("td", { class: "right number" }, formatBytes(rest)),
-        h("td", { class: "share" }, bar(rest, app.model.summary.saved_activation_bytes),
-          h("span", {}, formatShare(rest, app.model.summary.saved_activation_bytes))),
+        h("td", { class: "share" }, shareBar(rest, app.model.summary.saved_activation_bytes)),
         h("td", {}, "listed below"))));
 }
 
@@ -56,8 +47,8 @@ function extraFlops(now, then, kind) {
 function changeRow(app, { change, now, then }) {
   const changeOf = (key) => h("td", { class: "right number" },
     then[key] === undefined ? "unknown" : `${formatCount(then[key])} `,
-    then[key] !== undefined && h("span", { class: `change-share ${then[key] < now[key] ? "less"
-      : then[key] > now[key] ? "more" : ""}` },
+    then[key] !== undefined && h("span", {
+      class: `change-share ${classOfChange(then[key] - now[key])}` },
     then[key] === now[key] ? "same" : signedShare(then[key] / now[key] - 1)));
   return h("tr", {},
     h("td", { class: "label" }, changeText(change)),
@@ -117,7 +108,7 @@ function findingsTable(app) {
         h("td", {}, finding.rule),
         h("td", { class: "label" },
           link(shortLabel(finding.label), () => app.select(app.keyOfSlot(finding.slot))),
-          finding.count > 1 ? ` × ${finding.count}` : ""),
+          timesText(finding.count)),
         h("td", { class: "right number" }, formatBytes(finding.freed)),
         h("td", { class: "why" }, finding.mending))),
       all.length > mostFindings && h("tr", {}, h("td", { colspan: 4 },

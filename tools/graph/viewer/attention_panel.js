@@ -1,6 +1,7 @@
 // Which modules have attention weights that were recorded beside the graph, or how to record some.
 import { h, link, panel } from "./dom.js";
 import { plural, straight } from "./format.js";
+import { pathsTo } from "./module_tree.js";
 
 const attends = new Set(["softmax", "fused_attention"]);
 
@@ -10,12 +11,8 @@ const howTo = () => h("p", {}, "None were recorded with this step. ",
   h("code", {}, "tapehead graph html ... --attention maps.json"), " puts them here.");
 
 // The module, or the one around it that the graph knows, as a checkpoint.
-function known(app, module) {
-  let path = module;
-  while (path && !app.model.byPath.has(path))
-    path = path.slice(0, Math.max(path.lastIndexOf("."), 0));
-  return path;
-}
+const known = (app, module) =>
+  pathsTo(module).findLast((path) => app.model.byPath.has(path)) ?? "";
 
 function mapsTable(app, maps) {
   return h("table", { class: "plain", id: "maps" }, h("tbody", {}, maps.map(({ module, heads }) =>

@@ -1,11 +1,11 @@
 // What is compared with what: a what-if question, or a second graph.
 import { changeText, fusedNote, starredWords } from "./advice.js";
-import { h, link, panel } from "./dom.js";
+import { classOfChange, fact, facts, h, link, panel } from "./dom.js";
 import { diff } from "./diff.js";
-import { formatBytes, formatChange, formatCount, formatKnown } from "./format.js";
+import { formatBytes, formatChange, formatCount, formatKnown, timesText } from "./format.js";
 import { append, keyOf } from "./lists.js";
 import { Table, lines } from "./table.js";
-import { commands, figures } from "./whatif.js";
+import { commands, figures, includesChange } from "./whatif.js";
 
 const rows = [
   ["saved activations, bytes", "saved_activation_bytes"],
@@ -24,8 +24,7 @@ function comparison(now, then, names) {
         return h("tr", { "data-figure": isKnown && key }, h("td", {}, name),
           h("td", { class: "right number", "data-now": now[key] }, formatKnown(now[key])),
           h("td", { class: "right number", "data-then": then[key] }, formatKnown(then[key])),
-          h("td", { class: `right number ${then[key] < now[key] ? "less"
-            : then[key] > now[key] ? "more" : ""}` },
+          h("td", { class: `right number ${classOfChange(then[key] - now[key])}` },
           isKnown ? formatChange(then[key] - now[key]) : "unknown"));
       })));
 }
@@ -50,8 +49,6 @@ function beforeAndAfter({ before, after }) {
     h("div", { title: after }, "→ ", fromDifference(after, before))];
 }
 
-const times = ({ all }) => (all.length > 1 ? ` × ${formatCount(all.length)}` : "");
-
 // Of what slots keep together no sum is told: they may keep the same memory.
 const each = ({ all = [] }) => (all.length > 1 ? "each" : "");
 
@@ -59,7 +56,7 @@ function entryTable(app) {
   const columns = [
     { key: "kind", title: "change", width: "90px", cell: (row) =>
       lines(h("span", { class: `kind ${row.kind}` }, `${signs[row.kind]} ${row.kind}`),
-        times(row)) },
+        timesText(row.all.length)) },
     { key: "place", title: "where", width: "minmax(180px, 3fr)", cell: (row) =>
       lines(row.to ? `${row.place} → ${row.to}` : row.place,
         row.name || (row.madeBy && `made by ${row.madeBy}`)) },
@@ -154,10 +151,9 @@ class ChangePanel {
   update() {
     const { app } = this;
     const { changes } = app.state.value;
-    const isMade = ({ kind, pattern }) =>
-      app.made.some((one) => one.kind === kind && one.pattern === pattern);
     this.list.replaceChildren(...changes.map((change, i) => h("span", {
-      class: isMade(change) ? "chip" : "chip refused" }, h("span", {}, changeText(change)),
+      class: includesChange(app.made, change) ? "chip" : "chip refused" },
+    h("span", {}, changeText(change)),
     h("button", { type: "button", "aria-label": `take back: ${changeText(change)}`,
       on: { click: () => this.drop(i) } }, "×"))),
     changes.length > 0 ? link("take all back", () => app.state.set({ changes: [] })) : "",
@@ -200,8 +196,8 @@ class ChangePanel {
 export const changePanel = (app) => new ChangePanel(app);
 
 function entryFacts(entry) {
-  const line = (name, text) => [h("dt", {}, name), h("dd", {}, text || "-")];
-  return h("dl", { class: "facts" }, entry.to ? line("moved to", entry.to) : [],
+  const line = (name, text) => fact(name, text || "-");
+  return facts(entry.to ? line("moved to", entry.to) : [],
     entry.name ? line("value", entry.name) : [],
     entry.madeBy ? line("made by", entry.madeBy) : [],
     line("before", entry.before), line("after", entry.after),
@@ -226,6 +222,7 @@ export function changesDetails(app, key) {
     open: (entry) => app.select(`change:${entry.id}`), columns: [
       { key: "place", title: "where", width: "minmax(80px, 1fr)", cell: ({ place }) => place }] });
   table.show(group.all);
-  return [h("h3", {}, `${signs[group.kind]} ${group.kind}: ${group.place}${times(group)}`),
+  const many = timesText(group.all.length);
+  return [h("h3", {}, `${signs[group.kind]} ${group.kind}: ${group.place}${many}`),
     entryFacts(group), h("h4", {}, "Each of them"), table.element];
 }

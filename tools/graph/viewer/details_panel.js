@@ -1,10 +1,9 @@
 // All that is known of what is selected, with links to its neighbours.
 import { starred } from "./advice.js";
-import { bar } from "./advice_panel.js";
 import { changeDetails, changesDetails } from "./change_panel.js";
 import { swatch } from "./colours.js";
-import { h, link } from "./dom.js";
-import { categories, describeAttribute, nodeLabel } from "./graph.js";
+import { bar, fact, facts, h, link } from "./dom.js";
+import { categories, describeAttribute, nodeLabel, slotLabel } from "./graph.js";
 import { describe, formatBytes, formatCount, formatShare, plural, shapeText, words }
   from "./format.js";
 import { heatMaps } from "./heat_maps.js";
@@ -12,25 +11,26 @@ import { keysHelp } from "./keyboard.js";
 import { makerOf } from "./maker.js";
 import { maskOfNode } from "./mask_grid.js";
 import { stepText } from "./model.js";
+import { isWithin } from "./module_tree.js";
 import { changeBox, patternsOf } from "./modules_panel.js";
 import { Preview } from "./preview.js";
 import { liveStorages } from "./replay.js";
-import { keptFacts } from "./saved_panel.js";
+import { recomputeBox } from "./saved_panel.js";
 import { saversDetails } from "./savers_details.js";
-import { shapeInLetters } from "./sizes.js";
+import { bytesInLetters, shapeInLetters } from "./sizes.js";
 import { Table, lines } from "./table.js";
 
 const most = 12;
 
-const fact = (name, ...content) => [h("dt", {}, name), h("dd", {}, ...content)];
-const facts = (...list) => h("dl", { class: "facts" }, list);
-
-// A list of links, cut where it gets long.
-function list(entries) {
-  const shown = entries.slice(0, most).map((entry) => h("li", {}, entry));
-  const more = entries.length - most;
-  return h("ul", {}, shown, more > 0 && h("li", {}, `and ${formatCount(more)} more`));
+// A list of what is made of each, cut where it gets long.
+function list(all, make, attributes = {}) {
+  const shown = all.slice(0, most).map((one, i) => h("li", {}, make(one, i)));
+  const more = all.length - most;
+  return h("ul", attributes, shown, more > 0 && h("li", {}, `and ${formatCount(more)} more`));
 }
+
+// The same of what is saved, each with a reason.
+const reasonsList = (all, make) => list(all, make, { class: "savers" });
 
 class Details {
   constructor(app) {
@@ -119,11 +119,11 @@ class Details {
   storage(id) {
     const storage = this.graph.storages[id], kept = this.model.keptByKey.get(`storage:${id}`);
     const values = this.graph.values.filter((value) => value.storage === id);
+    const formula = kept && bytesInLetters(kept.value, kept.bytes, this.app.letters);
     const name = values.find((value) => value.name)?.name;
     return [h("h3", {}, name || kept?.what || `storage ${id}`),
       facts(fact("bytes", formatBytes(storage.bytes)),
-        kept && keptFacts(this.app, kept).formula && fact("formula", h("span", { class: "formula" },
-          `${keptFacts(this.app, kept).formula} bytes`)),
+        formula && fact("formula", h("span", { class: "formula" }, `${formula} bytes`)),
         fact("category", swatch(storage.category), ` ${words(storage.category)}`),
         fact("asked for by", storage.operation || "unknown"), fact("id", `storage ${id}`)),
       kept ? this.keptBy(kept) : [h("h4", {}, "Not saved"), h("p", {}, this.model.why[id])],
@@ -139,20 +139,14 @@ class Details {
   }
 
   keptBy(kept) {
-    const { savers } = keptFacts(this.app, kept);
-    const maker = makerOf(this.graph, this.graph.saved[kept.slots[0]].value);
-    const labels = [...new Set(savers.map(({ label }) => label))];
-    const canRun = kept.packing < 0 && kept.slots.every((slot) =>
-      this.graph.values[this.graph.saved[slot].value].producer >= 0);
-    return [h("h4", {}, `Kept by ${plural(savers.length, "slot")}, and why`),
-      h("ul", { class: "savers" }, savers.slice(0, most).map(({ node, label, reason }) =>
-        h("li", {}, link(label, () => this.app.select(`node:${node}`)),
-          h("div", { class: "why" }, reason))),
-      savers.length > most && h("li", {}, `and ${formatCount(savers.length - most)} more`)),
+    const slots = kept.slots.map((slot) => this.graph.saved[slot]);
+    const maker = makerOf(this.graph, slots[0].value), box = recomputeBox(this.app, kept);
+    return [h("h4", {}, `Kept by ${plural(slots.length, "slot")}, and why`),
+      reasonsList(slots, (slot) => [link(slotLabel(this.graph, slot), () =>
+        this.app.select(`node:${slot.node}`)), h("div", { class: "why" }, slot.reason)]),
       maker && h("p", {}, "made by ", link(kept.made, () =>
         this.app.select(`node:${maker.node}`))),
-      canRun && h("p", {}, h("label", {}, changeBox(this.app, "recompute", labels,
-        `recompute: ${labels.join(", ")}`), " what if it were recomputed where it is read?"))];
+      box && h("p", {}, h("label", {}, box, " what if it were recomputed where it is read?"))];
   }
 
   // What the mask of an attention hides, where that is what is kept.
@@ -163,13 +157,14 @@ class Details {
   }
 
   views(values) {
-    const whole = (value) => [describe(value), shapeInLetters(value.shape, this.app.letters) &&
-      h("span", { class: "formula" }, ` ${shapeInLetters(value.shape, this.app.letters)}`),
+    const letters = (value) => shapeInLetters(value.shape, this.app.letters);
+    const whole = (value) => [describe(value), letters(value) &&
+      h("span", { class: "formula" }, ` ${letters(value)}`),
     `, strides ${shapeText(value.strides)}, offset ${formatCount(value.offset)}`,
     value.producer >= 0 ? [", of ", this.nodeLink(value.producer)] : value.name
       ? `, ${value.name}` : ""];
     if (values.length === 0) return [];
-    return [h("h4", {}, `Shown by ${plural(values.length, "value")}`), list(values.map(whole))];
+    return [h("h4", {}, `Shown by ${plural(values.length, "value")}`), list(values, whole)];
   }
 
   life(id) {
@@ -203,7 +198,7 @@ class Details {
     };
     const readers = graph.nodes.flatMap((other, i) =>
       (other.inputs.includes(node.output) && !other.recomputed ? [i] : []));
-    const slots = graph.saved.filter((slot) => slot.node === id);
+    const slots = this.model.slotsOfNode[id];
     return [h("h3", {}, nodeLabel(graph, id)),
       facts(node.module && fact("module", link(node.module, () =>
         this.app.select(`module:${node.module}`))),
@@ -212,9 +207,9 @@ class Details {
       fact("flops", formatCount(node.flops)),
       node.planned && fact("planned", "not proven by a run"),
       node.recomputed && fact("recomputed", "within a rule"), fact("id", `node ${id}`)),
-      h("h4", {}, "Reads"), list(node.inputs.map(value)), h("h4", {}, "Makes"),
-      list([value(node.output)]), h("h4", {}, "Read by"), readers.length > 0
-        ? list(readers.map((reader) => this.nodeLink(reader))) : h("p", {}, "no operation"),
+      h("h4", {}, "Reads"), list(node.inputs, value), h("h4", {}, "Makes"),
+      list([node.output], (output) => value(output)), h("h4", {}, "Read by"), readers.length > 0
+        ? list(readers, (reader) => this.nodeLink(reader)) : h("p", {}, "no operation"),
       h("h4", {}, `Saves ${plural(slots.length, "slot")}`),
       h("ul", { class: "savers" }, slots.map((slot) => h("li", {},
         link(`${slot.slot}: ${describe(graph.values[slot.value])}`, () =>
@@ -238,7 +233,7 @@ class Details {
   stepsOf(id) {
     const steps = this.graph.steps.flatMap((step, i) => (step.node === id ? [i] : []));
     if (steps.length === 0) return [];
-    return [h("h4", {}, "Steps"), list(steps.map((i) => this.stepLink(i)))];
+    return [h("h4", {}, "Steps"), list(steps, (i) => this.stepLink(i))];
   }
 
   // ---- modules ----
@@ -248,8 +243,7 @@ class Details {
     if (!found) return null;
     const { model } = this;
     const total = model.summary.saved_activation_bytes;
-    const inside = (module) => found.paths.some((one) =>
-      one === "" || module === one || module.startsWith(`${one}.`));
+    const inside = (module) => found.paths.some((one) => one === "" || isWithin(module, one));
     const kept = model.kept.filter((row) => !row.anyway && row.modules.some(inside))
       .sort((a, b) => b.bytes - a.bytes);
     const patterns = patternsOf(this.graph, found.paths);
@@ -270,11 +264,9 @@ class Details {
       path && h("p", {}, link("show it on the tape", () => this.app.openOnTape(found.paths[0]))),
       path && found.paths.length > 1 ? h("p", { class: "about" },
         `Sums over ${formatCount(found.paths.length)} modules: ${starred(found.paths[0])}`) : null,
-      h("h4", {}, "Keeps the most"), h("ul", { class: "savers" }, kept.slice(0, most).map((row) =>
-        h("li", {}, link(row.savers[0], () => this.app.select(row.key)),
-          ` ${formatBytes(row.bytes)}`, h("div", { class: "why" }, row.why))),
-      kept.length > most && h("li", {}, `and ${formatCount(kept.length - most)} more`)),
-      below];
+      h("h4", {}, "Keeps the most"), reasonsList(kept, (row) => [link(row.savers[0], () =>
+        this.app.select(row.key)), ` ${formatBytes(row.bytes)}`,
+      h("div", { class: "why" }, row.why)]), below];
   }
 
   // ---- steps ----

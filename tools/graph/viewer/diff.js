@@ -1,6 +1,7 @@
 // What changed between two graphs, aligned by module path, operation and occurrence. The twin of
 // diff.cpp.
-import { describeAttribute, nodeLabel, occurrenceOf, slotLabel } from "./graph.js";
+import { describeAttribute, nodeLabel, occurrenceOf, occurrenceOfSlot, slotLabel }
+  from "./graph.js";
 import { describe, formatCount } from "./format.js";
 import { append, keyOf } from "./lists.js";
 import { makerLabel, nameLabel } from "./maker.js";
@@ -36,13 +37,9 @@ function nodesOf(graph, keys) {
 }
 
 function slotsOf(graph, keys) {
-  const counts = new Map();
   return new Map(graph.saved.map((slot, i) => {
-    const node = graph.nodes[slot.node];
-    const inNode = keyOf(slot.node, slot.slot);
-    counts.set(inNode, (counts.get(inNode) ?? 0) + 1);
-    const value = graph.values[slot.value];
-    return [keyOf(keys[slot.node], slot.slot, counts.get(inNode)), {
+    const node = graph.nodes[slot.node], value = graph.values[slot.value];
+    return [keyOf(keys[slot.node], slot.slot, occurrenceOfSlot(graph, slot)), {
       place: marked(slotLabel(graph, slot), node),
       description: describeSlot(graph, slot),
       bytes: slot.packing >= 0 ? graph.packings[slot.packing].bytes

@@ -1,4 +1,5 @@
 // Elements. Text always enters the page as text: nothing here, or elsewhere, parses markup.
+import { formatShare } from "./format.js";
 
 function fill(element, { on = {}, ...attributes }, children) {
   for (const [name, value] of Object.entries(attributes))
@@ -35,6 +36,28 @@ export function panel(id, title, about, ...body) {
   return h("section", { id, class: "panel", "aria-labelledby": `${id}-title` },
     h("h2", { id: `${id}-title` }, title), about && h("p", { class: "about" }, about), ...body);
 }
+
+/** A name and what it stands for, in a list of such: facts(). */
+export const fact = (name, ...content) => [h("dt", {}, name), h("dd", {}, ...content)];
+
+export const facts = (...list) => h("dl", { class: "facts" }, list);
+
+/** A bar as long as the part is of the whole. */
+export function bar(part, whole) {
+  const element = h("span", { class: "bar", "aria-hidden": "true" }, h("span"));
+  element.firstChild.style.width = `${whole > 0 ? 100 * part / whole : 0}%`;
+  return element;
+}
+
+/** A bar with its share in per cent behind it. */
+export const shareBar = (part, whole) =>
+  [bar(part, whole), h("span", {}, formatShare(part, whole))];
+
+/** The class of a figure that is smaller or larger than it was. */
+export const classOfChange = (change) => (change < 0 ? "less" : change > 0 ? "more" : "");
+
+/** Whether a key is part of a shortcut, and none of the page's. */
+export const hasModifier = ({ ctrlKey, metaKey, altKey }) => ctrlKey || metaKey || altKey;
 
 /** A canvas with as many pixels as the screen has there; its context draws in CSS pixels. */
 export function canvasContext(canvas, width, height) {

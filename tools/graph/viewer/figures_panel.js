@@ -1,9 +1,10 @@
 // The header's numbers, the three words, and what is wrong.
 import { changeText, fusedNote, savers, shortLabel } from "./advice.js";
 import { saversLink } from "./savers_details.js";
-import { h, link } from "./dom.js";
-import { bytesText, formatChange, formatCount, formatShare, formatUnits, plural }
+import { classOfChange, h, link } from "./dom.js";
+import { bytesText, formatChange, formatCount, formatShare, formatUnits, plural, timesText }
   from "./format.js";
+import { sumOf } from "./lists.js";
 import { isRounded, stepText } from "./model.js";
 import { liveStorages } from "./replay.js";
 import { flopProducts } from "./products.js";
@@ -32,23 +33,26 @@ function changeOf({ model, other, otherName }, key, unit) {
   const both = again > 0 ? ` and ${formatCount(again)} again in the backward pass` : "";
   return h("dd", { class: "then", "data-then": then, "data-change": change },
     `${otherName}: ${formatCount(then)}`, unit ? ` (${formatUnits(then)})` : both, ", ",
-    h("strong", { class: change < 0 ? "less" : change > 0 ? "more" : "" }, formatChange(change)));
+    h("strong", { class: classOfChange(change) }, formatChange(change)));
 }
 
 function figure(app, name, key, { unit = true, large = false, notes = [] } = {}) {
-  const now = app.model.summary[key];
-  if (isUnknown(app.model, key))
-    return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
-      h("dt", {}, name),
-      h("dd", { class: "value" }, "unknown"), app.other && !isUnknown(app.other, key) &&
-        h("dd", { class: "then" }, `${app.otherName}: ${formatCount(app.other.summary[key])}`),
-      h("dd", {}, "no ledger watched; take ", h("code", {}, "ledger.graph()")));
-  const change = app.other && changeOf(app, key, unit);
   return h("div", { class: `figure${large ? " large" : ""}`, "data-figure": key },
-    h("dt", {}, name),
-    h("dd", { class: "value", "data-value": now }, formatCount(now),
-      unit && h("span", { class: "unit" }, now < 1024 ? " bytes" : ` bytes (${formatUnits(now)})`)),
-    change, notes.filter(Boolean).map((note) => h("dd", {}, note)));
+    h("dt", {}, name), isUnknown(app.model, key) ? unknownFigure(app, key)
+      : knownFigure(app, key, unit, notes));
+}
+
+function unknownFigure({ other, otherName }, key) {
+  return [h("dd", { class: "value" }, "unknown"), other && !isUnknown(other, key) &&
+      h("dd", { class: "then" }, `${otherName}: ${formatCount(other.summary[key])}`),
+  h("dd", {}, "no ledger watched; take ", h("code", {}, "ledger.graph()"))];
+}
+
+function knownFigure(app, key, unit, notes) {
+  const now = app.model.summary[key];
+  return [h("dd", { class: "value", "data-value": now }, formatCount(now),
+    unit && h("span", { class: "unit" }, now < 1024 ? " bytes" : ` bytes (${formatUnits(now)})`)),
+  app.other && changeOf(app, key, unit), notes.filter(Boolean).map((note) => h("dd", {}, note))];
 }
 
 function savedNotes(app) {
@@ -103,7 +107,7 @@ function likeParameters(graph, ids) {
 // Of a category whose storages are all live at once; else no formula of theirs is the figure's.
 function categoryNotes({ model: { graph, summary }, letters }, category) {
   const rows = likeParameters(graph, ofCategory(graph, category));
-  const sum = rows.reduce((all, { bytes }) => all + bytes, 0);
+  const sum = sumOf(rows, "bytes");
   return sum > 0 && sum === summary[`${category}_bytes`] ? [inLetters(rows, letters)] : [];
 }
 
@@ -139,7 +143,7 @@ const smallShare = 0.01;  // of the saved activations: below it no one need be a
 function lintBadge(findings, { summary }, of, onClick) {
   if (findings.length === 0) return [];
   const all = summary.saved_activation_bytes;
-  const freed = findings.reduce((sum, finding) => sum + finding.freed, 0);
+  const freed = sumOf(findings, "freed");
   return [badge(freed < smallShare * all ? "quiet" : "bad", `lint${of}: ` +
     `${plural(findings.length, "finding")}, ${bytesText(freed)}, ${formatShare(freed, all)} of ` +
     "what is saved", onClick)];
@@ -172,7 +176,7 @@ function keepsMost(model, name) {
   if (length === 0) return [];
   const bytes = bytesText(all[0].bytes), share = formatShare(all[0].bytes, total);
   if (length === 1) return ["the most is kept by ", name(first[0]),
-    first[0].rows.length > 1 ? ` × ${formatCount(first[0].rows.length)}` : "",
+    timesText(first[0].rows.length),
     `, ${bytes}, ${share}, for ${first[0].why}.`];
   const count = countWords[length - 2] ?? formatCount(length);
   return [`${count} kinds of tensors keep the most, each kind ${bytes} (${share} of all): `,

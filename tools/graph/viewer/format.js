@@ -43,6 +43,9 @@ export const formatShare = (part, total) =>
 /** "1 slot", "2 slots". */
 export const plural = (count, what) => `${formatCount(count)} ${what}${count === 1 ? "" : "s"}`;
 
+/** " × 12" behind what stands for so many; "" behind what stands for one. */
+export const timesText = (count) => (count > 1 ? ` × ${formatCount(count)}` : "");
+
 /** "layers.0 softmax"; the operation alone outside any module. */
 export const place = (operation, module) => (module ? `${module} ${operation}` : operation);
 

@@ -2,7 +2,7 @@
 // that an id which is missing is -1, as in the library.
 import { checkFile } from "./check.js";
 import { place, straight } from "./format.js";
-import { keyOf } from "./lists.js";
+import { keyOf, sumOf } from "./lists.js";
 
 export const categories = ["parameter", "optimizer_state", "input", "constant", "saved",
   "gradient", "transient"];
@@ -86,6 +86,9 @@ export const operationLabel = (graph, id) =>
 /** "layers.0.self_attn matmul#2". */
 export const nodeLabel = (graph, id) => place(operationLabel(graph, id), graph.nodes[id].module);
 
+/** Which one a slot is of those with its name in its node, from 1. */
+export const occurrenceOfSlot = (graph, slot) => numbersIn(graph).slots.get(slot).occurrence;
+
 const slotName = (graph, slot) => numbered(slot.slot, numbersIn(graph).slots.get(slot));
 
 /** "matmul#2.b". */
@@ -118,6 +121,17 @@ export class Keepers {
   }
 }
 
+/** The slots of each node, in the order of graph.saved. */
+export function slotsOfNodes(graph) {
+  const slots = graph.nodes.map(() => []);
+  for (const slot of graph.saved) slots[slot.node].push(slot);
+  return slots;
+}
+
+/** The storages that these slots keep, once each; what is packed is none. */
+export const storagesOfSlots = (graph, slots) => [...new Set(slots
+  .filter(({ packing }) => packing < 0).map(({ value }) => graph.values[value].storage))];
+
 /** Whether a storage lives without any slot: a parameter or an input. */
 export const existsAnyway = (storage) =>
   storage.category === "parameter" || storage.category === "input";
@@ -140,7 +154,7 @@ export function savedBytes(graph, keepers = new Keepers(graph)) {
 }
 
 /** Floating-point operations of every node, recomputed ones too. */
-export const allFlops = (graph) => graph.nodes.reduce((sum, node) => sum + node.flops, 0);
+export const allFlops = (graph) => sumOf(graph.nodes, "flops");
 
 // What is known of a storage by its category alone. The twin of reason_of() in timeline.cpp.
 const reasonOfCategory = {

@@ -1,8 +1,10 @@
 // Attention weights that were recorded beside the graph: a small map for each head, and the mask.
 import { h } from "./dom.js";
 import { straight } from "./format.js";
+import { partOf } from "./lists.js";
 import { masksOfMap } from "./mask.js";
 import { maskGrid } from "./mask_grid.js";
+import { isWithin } from "./module_tree.js";
 
 const most = 128;  // pixels a side: larger maps show the largest weight of each field
 
@@ -39,10 +41,10 @@ function paint(canvas, head) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
   const ramp = isDark() ? ramps.dark : ramps.light;
-  const part = (k, count, all) => [Math.floor(k * all / count), Math.floor((k + 1) * all / count)];
   for (let i = 0; i < canvas.height && rows > 0; ++i)
     for (let j = 0; j < canvas.width && columns > 0; ++j) {
-      const weight = largestIn(head, part(i, canvas.height, rows), part(j, canvas.width, columns));
+      const weight = largestIn(head, partOf(i, canvas.height, rows),
+        partOf(j, canvas.width, columns));
       image.data.set([...rgb(weight, ramp), 255], 4 * (i * canvas.width + j));
     }
   context.putImageData(image, 0, 0);
@@ -78,5 +80,5 @@ export function heatMaps(attention, path) {
   const maps = attention?.maps ?? [];
   return { own: maps.filter(({ module }) => module === path).map(mapsOfModule),
     below: maps.filter(({ module }) => module !== path &&
-      (path === "" || module.startsWith(`${path}.`))).map(mapsOfModule) };
+      (path === "" || isWithin(module, path))).map(mapsOfModule) };
 }

@@ -1,5 +1,6 @@
 // Keys of the whole page. Tables and the drawing have their own.
-import { h } from "./dom.js";
+import { fact, h, hasModifier } from "./dom.js";
+import { numberIn } from "./state.js";
 
 const keys = [
   ["/", "search"],
@@ -13,15 +14,15 @@ const keys = [
 
 /** Every key with its meaning. */
 export const keysHelp = () => h("dl", { class: "facts keys" }, keys.map(([name, meaning]) =>
-  [h("dt", {}, h("kbd", {}, name)), h("dd", {}, meaning)]));
+  fact(h("kbd", {}, name), meaning)));
 
 const isTyping = (element) => element.matches?.("input:not([type=checkbox]), textarea, select");
 
 function moveStep(app, distance) {
   const { line, graph } = app.model;
   if (!line || graph.steps.length === 0) return;
-  const [kind, id] = app.state.value.select.split(":");
-  const from = kind === "step" ? Number(id) : line.peakStep - distance;
+  const step = numberIn(app.state.value.select, "step");
+  const from = step >= 0 ? step : line.peakStep - distance;
   const to = Math.min(Math.max(from + distance, 0), graph.steps.length - 1);
   app.select(`step:${to}`);
 }
@@ -45,7 +46,7 @@ function leaveBox(app, box) {
 
 export function listenToKeys(app) {
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (hasModifier(event) || event.defaultPrevented) return;
     if (isTyping(event.target)) {
       if (event.key === "Escape") leaveBox(app, event.target);
       return;

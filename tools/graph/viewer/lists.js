@@ -12,3 +12,14 @@ export function append(map, key, value) {
   if (list) list.push(value);
   else map.set(key, [value]);
 }
+
+/** The sum of one figure of the rows. */
+export const sumOf = (rows, figure) => rows.reduce((sum, row) => sum + row[figure], 0);
+
+/** The places [from, to) of part k when `all` places are split into `count` parts. */
+export const partOf = (k, count, all) =>
+  [Math.floor(k * all / count), Math.floor((k + 1) * all / count)];
+
+/** {key, sign} of an order: "bytes" or, downwards, "-bytes". */
+export const orderOf = (order) =>
+  ({ key: order.replace(/^-/, ""), sign: order.startsWith("-") ? -1 : 1 });

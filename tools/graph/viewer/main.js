@@ -10,13 +10,13 @@ import { fitLabel, formatKnown, straight } from "./format.js";
 import { readGraph } from "./graph.js";
 import { listenToKeys } from "./keyboard.js";
 import { makeModel } from "./model.js";
-import { folded } from "./module_tree.js";
+import { folded, pathsTo } from "./module_tree.js";
 import { modulesPanel } from "./modules_panel.js";
 import { isFilter, isOrder, savedPanel } from "./saved_panel.js";
 import { parseSizes, unusedSizes } from "./sizes.js";
 import { ambiguousLetters } from "./size_roles.js";
 import { State, parametersIn, unknownNames } from "./state.js";
-import { colourings } from "./tape_colours.js";
+import { isColouring } from "./tape_colours.js";
 import { tapePanel } from "./tape_panel.js";
 import { timelinePanel } from "./timeline_panel.js";
 import { answeredInPart } from "./whatif.js";
@@ -34,7 +34,7 @@ function unknownIn(hash, { model, second }) {
     return from < to && to <= model.graph.steps.length;
   };
   const rules = { sort: isOrder, tape: isModule, only: isFilter, range: isSpan,
-    colour: (name) => colourings.some(([known]) => known === name) };
+    colour: isColouring };
   const parts = Object.entries(rules).flatMap(([name, isKnown]) => parametersIn(hash).getAll(name)
     .filter((text) => !isKnown(text)).map((text) => `${name}=${fitLabel(text, 60)}`));
   return [...unknownNames(hash), ...parts];
@@ -149,16 +149,24 @@ class App {
     this.problem = "";
     this.other = this.second;
     this.otherName = "after";
-    const { graph, notes, made, refused } = answeredInPart(this.model.graph, changes);
+    const { graph, notes, made, refused } = this.answer(changes);
     Object.assign(this, { notes, made, problem: refusals(refused) });
     if (made.length === 0) return;
     this.other = makeModel(graph);
     this.otherName = "then";
   }
 
+  // What these changes make of the graph: not twice where they are asked for, and then made.
+  answer(changes) {
+    const key = JSON.stringify(changes);
+    if (this.answered?.key !== key)
+      this.answered = { key, ...answeredInPart(this.model.graph, changes) };
+    return this.answered;
+  }
+
   /** Makes these changes; where one of them cannot be made, tells why and leaves all as it is. */
   ask(changes) {
-    const { refused } = answeredInPart(this.model.graph, changes);
+    const { refused } = this.answer(changes);
     if (refused.length === 0) {
       this.state.set({ changes });
       return true;
@@ -234,8 +242,7 @@ class App {
 
   /** Opens the modules above a path on the tape, and shows it. */
   openOnTape(path) {
-    const names = path.split(".");
-    const above = names.slice(1).map((_, i) => names.slice(0, i + 1).join("."));
+    const above = pathsTo(path).slice(0, -1);
     this.state.set({ tape: [...new Set([...this.state.value.tape, ...above])] });
     document.getElementById("tape").scrollIntoView({ block: "start" });
   }

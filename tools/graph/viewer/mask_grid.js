@@ -2,6 +2,7 @@
 import { colour } from "./colours.js";
 import { canvasContext, h } from "./dom.js";
 import { formatCount, formatShare } from "./format.js";
+import { partOf } from "./lists.js";
 import { blindQueries, hiddenPairs, masksOfNode } from "./mask.js";
 
 const side = 192;     // pixels at most; of larger grids a field stands for several cells
@@ -12,8 +13,7 @@ const fieldsOf = (count) => Math.min(count, side);
 
 // The share of hidden pairs in field (i, j) of rows x columns.
 function hiddenShare({ queries, keys, hides }, rows, columns, i, j) {
-  const part = (k, count, all) => [Math.floor(k * all / count), Math.floor((k + 1) * all / count)];
-  const [top, bottom] = part(i, rows, queries), [left, right] = part(j, columns, keys);
+  const [top, bottom] = partOf(i, rows, queries), [left, right] = partOf(j, columns, keys);
   let hidden = 0;
   for (let q = top; q < bottom; ++q) for (let k = left; k < right; ++k) if (hides(q, k)) ++hidden;
   return hidden / ((bottom - top) * (right - left));

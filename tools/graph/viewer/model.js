@@ -1,6 +1,6 @@
 // A graph with all that the panels ask of it, computed once.
 import { Keepers, allFlops, categories, existsAnyway, neededBytes, operationLabel, reasons,
-  savedBytes, slotLabel } from "./graph.js";
+  savedBytes, slotLabel, slotsOfNodes } from "./graph.js";
 import { describe, formatCount, words } from "./format.js";
 import { makerLabel, makerOf, nameOf } from "./maker.js";
 import { lifetimes, replay } from "./replay.js";
@@ -99,8 +99,7 @@ export function makeModel(graph) {
   model.byPath = modulesByPath(model.tree);
   model.backwardNodes = new Set(graph.steps.filter(({ phase }) => phase === "backward")
     .map(({ node }) => node));
-  model.slotsOfNode = graph.nodes.map(() => []);
-  for (const slot of graph.saved) model.slotsOfNode[slot.node].push(slot);
+  model.slotsOfNode = slotsOfNodes(graph);
   model.kept = keptRows(model);
   model.keptByKey = new Map(model.kept.map((row) => [row.key, row]));
   model.summary = summary(model);

@@ -1,16 +1,24 @@
 // The modules of a graph as a tree of sums.
 import { existsAnyway } from "./graph.js";
+import { sumOf } from "./lists.js";
 
 // Paths deeper than this end in one name that holds the rest.
 const maxDepth = 32;
 
-/** The names in a module's path, none of them for the empty one. */
-export function splitPath(path) {
+// The names in a module's path, none of them for the empty one.
+function splitPath(path) {
   if (path === "") return [];
   const parts = path.split(".");
   if (parts.length <= maxDepth) return parts;
   return [...parts.slice(0, maxDepth - 1), parts.slice(maxDepth - 1).join(".")];
 }
+
+/** The modules on the way to a path, itself last: "a", "a.b" and "a.b.c"; of "" there are none. */
+export const pathsTo = (path) =>
+  splitPath(path).map((_, i, names) => names.slice(0, i + 1).join("."));
+
+/** Whether the module is the one at `path` or lies below it; below "" none does. */
+export const isWithin = (module, path) => module === path || module.startsWith(`${path}.`);
 
 function newModule(name, path, parent) {
   return { name, path, paths: [path], repeats: 1, operations: 0, activations: 0, others: 0,
@@ -139,7 +147,7 @@ function follows(first, next, distance) {
 function merge(run) {
   const first = run[0];
   const most = (field) => Math.max(...run.map((module) => module[field]));
-  const sum = (field) => run.reduce((total, module) => total + module[field], 0);
+  const sum = (field) => sumOf(run, field);
   return { ...first, paths: run.flatMap((module) => module.paths),
     operations: sum("operations"), activations: sum("activations"), others: sum("others"),
     shared: sum("shared"), flops: sum("flops"),

@@ -1,12 +1,13 @@
 // The modules as a tree of sums, down to their operations.
 import { starred } from "./advice.js";
-import { bar } from "./advice_panel.js";
-import { h, panel } from "./dom.js";
-import { existsAnyway, operationLabel } from "./graph.js";
-import { formatChange, formatCount, formatShare } from "./format.js";
+import { classOfChange, h, panel, shareBar } from "./dom.js";
+import { existsAnyway, operationLabel, storagesOfSlots } from "./graph.js";
+import { formatChange, formatCount, timesText } from "./format.js";
+import { orderOf } from "./lists.js";
 import { folded, hasSameSums, ownSum } from "./module_tree.js";
 import { findRegions } from "./regions.js";
 import { Table, byteLines } from "./table.js";
+import { includesChange } from "./whatif.js";
 
 // ---- what-if -----------------------------------------------------------------------------------
 
@@ -29,8 +30,8 @@ export function patternsOf(graph, paths) {
  */
 export function changeBox(app, kind, patterns, label, names = patterns) {
   const changes = app.made;
-  const has = (pattern) => changes.some((one) => one.kind === kind && one.pattern === pattern);
-  const checked = patterns.every(has) || names.every(has);
+  const isMade = (pattern) => includesChange(changes, { kind, pattern });
+  const checked = patterns.every(isMade) || names.every(isMade);
   const toggle = () => {
     const rest = changes.filter((one) => one.kind !== kind ||
       ![...patterns, ...names].includes(one.pattern));
@@ -40,7 +41,7 @@ export function changeBox(app, kind, patterns, label, names = patterns) {
   const box = h("input", { type: "checkbox", "aria-label": label, title: label,
     on: { change: toggle } });
   box.checked = checked;
-  box.indeterminate = !checked && [...patterns, ...names].some(has);
+  box.indeterminate = !checked && [...patterns, ...names].some(isMade);
   return box;
 }
 
@@ -53,9 +54,7 @@ function operationRow(model, nodes, depth) {
     name: operationLabel(graph, nodes[0]), repeats: nodes.length, activations: 0, shared: 0,
     others: 0, highest: 0, transient: 0 };
   for (const node of nodes) {
-    const storages = new Set(model.slotsOfNode[node].filter((slot) => slot.packing < 0)
-      .map((slot) => graph.values[slot.value].storage));
-    for (const id of storages) {
+    for (const id of storagesOfSlots(graph, model.slotsOfNode[node])) {
       const alone = keepers.ofStorage[id].every((slot) => graph.saved[slot].node === node);
       const sum = existsAnyway(graph.storages[id]) ? "others" : alone ? "activations" : "shared";
       row[sum] += graph.storages[id].bytes;
@@ -97,7 +96,7 @@ class Rows {
   }
 
   children(module, depth) {
-    const children = [...module.children].sort(orderOf(this.app.state.value.modules));
+    const children = [...module.children].sort(comparisonOf(this.app.state.value.modules));
     for (const child of children) this.module(child, "", depth);
   }
 
@@ -126,9 +125,9 @@ class Rows {
   }
 }
 
-function orderOf(order) {
+function comparisonOf(order) {
   if (order === "") return () => 0;
-  const key = order.replace(/^-/, ""), sign = order.startsWith("-") ? -1 : 1;
+  const { key, sign } = orderOf(order);
   return (a, b) => sign * (key === "name" ? a.path.localeCompare(b.path, "en") : a[key] - b[key]);
 }
 
@@ -170,7 +169,7 @@ class ModulesPanel {
     row.isOpen ? "▾" : "▸"));
     else if (row.kind !== "node") cell.append(h("span", { class: "no-fold" }));
     cell.append(h("span", { class: row.kind === "node" ? "operation" : "" }, row.name));
-    if (row.repeats > 1) cell.append(row.kind === "node" ? ` × ${row.repeats}`
+    if (row.repeats > 1) cell.append(row.kind === "node" ? timesText(row.repeats)
       : h("button", { type: "button", class: "repeats", title: "show them one by one",
         on: { click: () => this.app.state.toggle("unfolded", row.path) } }, `× ${row.repeats}`));
     if (row.run) cell.append(h("button", { type: "button", class: "repeats",
@@ -200,7 +199,7 @@ class ModulesPanel {
       right("operations", "ops", "42px", (row) => formatCount(row.operations)),
       right("activations", "saved activations", "minmax(104px, 0.7fr)", bytes("activations")),
       { key: "share", title: "share", width: "98px", cell: (row) => h("span", { class: "share" },
-        bar(row.activations, total), h("span", {}, formatShare(row.activations, total))) }];
+        shareBar(row.activations, total)) }];
     if (app.other) list.push(
       right("then", app.otherName, "minmax(104px, 0.7fr)", (row) => (row.kind === "node" ? ""
         : byteLines(this.then(row, "activations"))), false),
@@ -221,7 +220,7 @@ class ModulesPanel {
   difference(row) {
     if (row.kind === "node") return "";
     const change = this.then(row, "activations") - row.activations;
-    return h("span", { class: change < 0 ? "less" : change > 0 ? "more" : "" },
+    return h("span", { class: classOfChange(change) },
       change === 0 ? "same" : formatChange(change));
   }
 

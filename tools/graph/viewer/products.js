@@ -1,4 +1,6 @@
 // The sizes whose product are the flops of an operation, as flops() of each operation has them.
+import { elements } from "./graph.js";
+import { sumOf } from "./lists.js";
 
 const shapes = (graph, ids) => ids.map((id) => graph.values[id].shape);
 
@@ -16,13 +18,13 @@ function attention(graph, { inputs }) {
 
 const products = { matmul: contraction, linear: contraction, fused_attention: attention };
 
-const flopsOf = ({ unit, dims }) => dims.reduce((product, dim) => product * dim, unit);
+const flopsOf = ({ unit, dims }) => unit * elements(dims);
 
 /** Rows {unit, dims, amount} whose amounts are the node's flops; without dims where none tell. */
 export function flopProducts(graph, node) {
   if (node.flops === 0) return [];
   const make = Object.hasOwn(products, node.operation) ? products[node.operation] : () => [];
   const rows = make(graph, node).map((row) => ({ ...row, amount: flopsOf(row) }));
-  const sum = rows.reduce((all, { amount }) => all + amount, 0);
+  const sum = sumOf(rows, "amount");
   return sum === node.flops ? rows : [{ amount: node.flops }];
 }

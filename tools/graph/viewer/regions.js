@@ -1,5 +1,5 @@
 // Runs of operations of one module, which what-if questions change together.
-import { splitPath } from "./module_tree.js";
+import { pathsTo } from "./module_tree.js";
 import { nearNames } from "./near_names.js";
 
 /** Whether the whole name matches, * and ? being wildcards. */
@@ -33,12 +33,7 @@ const isRoot = (pattern) => pattern === rootName || (pattern !== "" && matchesWh
 // path, which is no part of others, itself; else null.
 function matchingPart(pattern, path) {
   if (path === "") return isRoot(pattern) ? path : null;
-  let part = "";
-  for (const name of splitPath(path)) {
-    part = part ? `${part}.${name}` : name;
-    if (matchesWhole(pattern, part)) return part;
-  }
-  return null;
+  return pathsTo(path).find((part) => matchesWhole(pattern, part)) ?? null;
 }
 
 /**

@@ -1,5 +1,5 @@
 // What was live when: the events of a graph, added up.
-import { categories } from "./graph.js";
+import { categories, slotsOfNodes, storagesOfSlots } from "./graph.js";
 
 const categoryIndex = new Map(categories.map((name, i) => [name, i]));
 
@@ -78,9 +78,7 @@ export function lifetimes(graph) {
   const lives = graph.storages.map(() => ({ born: -1, freed: -1, lastNeeded: -1 }));
   for (const event of graph.events)
     lives[event.storage][event.birth ? "born" : "freed"] = event.step;
-  const slotsOfNode = graph.nodes.map(() => []);
-  for (const slot of graph.saved)
-    if (slot.packing < 0) slotsOfNode[slot.node].push(graph.values[slot.value].storage);
+  const slotsOfNode = slotsOfNodes(graph);
   graph.steps.forEach((step, i) => {
     if (step.node < 0) return;
     const node = graph.nodes[step.node];
@@ -89,7 +87,7 @@ export function lifetimes(graph) {
       for (const input of node.inputs) need(graph.values[input].storage);
       need(graph.values[node.output].storage);
     }
-    if (step.phase === "backward") slotsOfNode[step.node].forEach(need);
+    if (step.phase === "backward") storagesOfSlots(graph, slotsOfNode[step.node]).forEach(need);
   });
   return lives;
 }

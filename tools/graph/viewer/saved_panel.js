@@ -4,6 +4,7 @@ import { changeBox } from "./modules_panel.js";
 import { copyText, h, link, panel } from "./dom.js";
 import { bytesText, describe, formatCount, formatUnits, plural, words } from "./format.js";
 import { slotLabel, slotLabelInModule } from "./graph.js";
+import { orderOf, sumOf } from "./lists.js";
 import { bytesInLetters, shapeInLetters } from "./sizes.js";
 import { Table, lines } from "./table.js";
 
@@ -45,14 +46,11 @@ const orders = {
   freed: (a, b) => a.freed - b.freed,
 };
 
-const nameOfOrder = (order) => order.replace(/^-/, "");
-
 /** Whether rows can be sorted so: "bytes" or, downwards, "-bytes". */
-export const isOrder = (order) => Object.hasOwn(orders, nameOfOrder(order));
+export const isOrder = (order) => Object.hasOwn(orders, orderOf(order).key);
 
 function sorted(rows, order) {
-  const by = isOrder(order) ? orders[nameOfOrder(order)] : orders.bytes;
-  const sign = order.startsWith("-") ? -1 : 1;
+  const { key, sign } = orderOf(order), by = isOrder(order) ? orders[key] : orders.bytes;
   return [...rows].sort((a, b) => sign * by(a, b));
 }
 
@@ -91,10 +89,10 @@ function csv(app, rows) {
 
 // The header counts activations alone: the sum says what else is in it.
 function sumText(rows, letters) {
-  const sum = (all) => all.reduce((bytes, row) => bytes + row.bytes, 0);
-  const anyway = sum(rows.filter((row) => row.anyway)), formula = inLetters(rows, letters);
-  return [bytesText(sum(rows)), formula && [" ", formula], anyway > 0 &&
-    `, of which ${formatCount(sum(rows) - anyway)} of activations and ${formatCount(anyway)} of ` +
+  const all = sumOf(rows, "bytes"), anyway = sumOf(rows.filter((row) => row.anyway), "bytes");
+  const formula = inLetters(rows, letters);
+  return [bytesText(all), formula && [" ", formula], anyway > 0 &&
+    `, of which ${formatCount(all - anyway)} of activations and ${formatCount(anyway)} of ` +
     "parameters and inputs that exist anyway"];
 }
 
@@ -167,17 +165,9 @@ class SavedPanel {
         cell: (row) => h("div", { class: "two-lines" }, row.why) },
       { key: "freed", title: "freed", width: "66px", sortable: true, right: true,
         cell: (row) => (row.freed < 0 ? "not seen" : `step ${formatCount(row.freed)}`) },
-      { key: "again", title: "recompute", width: "70px", cell: (row) => this.again(row) },
+      { key: "again", title: "recompute", width: "70px",
+        cell: (row) => recomputeBox(app, row) ?? "" },
     ];
-  }
-
-  again(row) {
-    const { graph } = this.app.model;
-    if (row.packing >= 0 || row.slots.some((slot) =>
-      graph.values[graph.saved[slot].value].producer < 0))
-      return "";
-    const labels = [...new Set(row.slots.map((slot) => slotLabel(graph, graph.saved[slot])))];
-    return changeBox(this.app, "recompute", labels, `recompute: ${labels.join(", ")}`);
   }
 
   update() {
@@ -202,12 +192,11 @@ class SavedPanel {
 
 export const savedPanel = (app) => new SavedPanel(app);
 
-/** Facts on kept memory that the details show too. */
-export function keptFacts(app, row) {
+/** A box that makes what is kept again where it is read; null where no operation could. */
+export function recomputeBox(app, { packing, slots }) {
   const { graph } = app.model;
-  const savers = row.slots.map((slot) => {
-    const { node, reason } = graph.saved[slot];
-    return { node, reason, label: slotLabel(graph, graph.saved[slot]) };
-  });
-  return { savers, formula: bytesInLetters(row.value, row.bytes, app.letters) };
+  const isMade = (slot) => graph.values[graph.saved[slot].value].producer >= 0;
+  if (packing >= 0 || !slots.every(isMade)) return null;
+  const labels = [...new Set(slots.map((slot) => slotLabel(graph, graph.saved[slot])))];
+  return changeBox(app, "recompute", labels, `recompute: ${labels.join(", ")}`);
 }

@@ -1,6 +1,6 @@
 // What slots that differ in the numbers of their modules alone keep together, and each of them.
 import { keyOfSavers, savers, shortLabel, starredLabel } from "./advice.js";
-import { h, link } from "./dom.js";
+import { fact, facts, h, link } from "./dom.js";
 import { formatBytes, formatCount, formatShare } from "./format.js";
 import { slotLabel } from "./graph.js";
 import { bytesInLetters } from "./sizes.js";
@@ -32,11 +32,10 @@ export function saversDetails(app, label) {
   const group = savers(app.model).find((one) => one.label === label);
   if (!group) return null;
   const { rows, bytes, why } = group, total = app.model.summary.saved_activation_bytes;
-  const fact = (name, ...content) => [h("dt", {}, name), h("dd", {}, ...content)];
   const also = others(app.model, group);
   const [first] = rows, each = bytesInLetters(first.value, first.bytes, app.letters);
   return [h("h3", {}, `${label} × ${formatCount(rows.length)}`),
-    h("dl", { class: "facts" }, fact("bytes together", formatBytes(bytes)),
+    facts(fact("bytes together", formatBytes(bytes)),
       fact("share", `${formatShare(bytes, total)} of the saved activations`),
       each && fact("the first", h("span", { class: "formula" }, `${each} bytes`)),
       fact("why", why),

@@ -89,7 +89,7 @@ export function amountsInLetters(rows, sizes) {
   for (const row of rows) {
     const { unit, key, degree, numbers } = monomial(row, sizes);
     const sum = terms.get(key) ?? { factor: 0, amount: 0, key, degree };
-    sum.factor += numbers.reduce((all, size) => all * size, unit);
+    sum.factor += unit * elements(numbers);
     sum.amount += row.amount;
     isFixed ||= numbers.length > 0;
     terms.set(key, sum);

@@ -21,6 +21,10 @@ const defaults = {
 const lists = ["only", "toggled", "unfolded", "tape", "shown"];
 const texts = ["select", "query", "sort", "modules", "sizes", "colour"];
 
+/** The number in the key of what is selected, 12 of "step:12"; -1 where that is of another kind. */
+export const numberIn = (key, kind) =>
+  (key.startsWith(`${kind}:`) ? Number(key.slice(kind.length + 1)) : -1);
+
 /** The names and values in the page's address. */
 export const parametersIn = (hash) => new URLSearchParams(hash.replace(/^#/, ""));
 

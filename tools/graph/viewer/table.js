@@ -1,7 +1,8 @@
 // A table of any length: only the rows in sight are elements. A click, or Enter on the row that the
 // arrow keys are at, opens a row; an event "rowat" tells the key of that row.
-import { h } from "./dom.js";
+import { h, hasModifier } from "./dom.js";
 import { formatCount, formatUnits } from "./format.js";
+import { orderOf } from "./lists.js";
 
 const beyond = 6, printed = 24;
 const padding = 10;  // of a row, in pixels; the style sheet has it, too
@@ -39,7 +40,7 @@ export class Table {
     Object.assign(this, { rows, columns, order, selected });
     this.element.style.setProperty("--columns", columns.map(({ width }) => width).join(" "));
     this.element.setAttribute("aria-rowcount", rows.length);
-    const [key, mark] = order.startsWith("-") ? [order.slice(1), "▾"] : [order, "▴"];
+    const { key, sign } = orderOf(order), mark = sign < 0 ? "▾" : "▴";
     this.head.replaceChildren(...columns.map((column) => h("div", { role: "columnheader",
       class: column.right ? "right" : "", "data-key": column.key,
       "aria-sort": column.key === key ? (mark === "▾" ? "descending" : "ascending") : null },
@@ -103,7 +104,7 @@ export class Table {
     const page = Math.max(1, this.tallest - 2);
     const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page,
       Home: -this.rows.length, End: this.rows.length };
-    if (event.target !== this.view || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target !== this.view || hasModifier(event)) return;
     if (event.key in moves) {
       this.stepTo(this.at + moves[event.key]);
     } else if (event.key === "Enter" && this.rows[this.at]) this.open(this.rows[this.at]);

@@ -1,6 +1,8 @@
 // What differs from a second graph, as the drawing of the tape marks it.
 import { alike } from "./diff.js";
-import { append } from "./lists.js";
+import { storagesOfSlots } from "./graph.js";
+import { append, sumOf } from "./lists.js";
+import { isWithin } from "./module_tree.js";
 
 /** Marks of operations and slots of this graph, and the operations that only the other one has. */
 export class TapeChanges {
@@ -23,8 +25,8 @@ export class TapeChanges {
   // Each stands behind what runs before it in its own graph; a checkpoint behind the last of the
   // operations that it stands for.
   findAdded({ nodes }, other, keys, same) {
-    const lastWithin = (path) => nodes.findLastIndex(({ module, recomputed }) => !recomputed &&
-      (module === path || module.startsWith(`${path}.`)));
+    const lastWithin = (path) => nodes.findLastIndex(({ module, recomputed }) =>
+      !recomputed && isWithin(module, path));
     let last = -1;
     other.nodes.forEach((node, id) => {
       if (node.recomputed) return;
@@ -63,8 +65,7 @@ export class TapeChanges {
   /** Bytes that an operation of the other graph keeps. */
   bytesKept(id) {
     const { graph, slotsOfNode } = this.other;
-    const storages = new Set(slotsOfNode[id].filter(({ packing }) => packing < 0)
-      .map(({ value }) => graph.values[value].storage));
-    return [...storages].reduce((sum, storage) => sum + graph.storages[storage].bytes, 0);
+    return sumOf(storagesOfSlots(graph, slotsOfNode[id]).map((storage) =>
+      graph.storages[storage]), "bytes");
   }
 }

@@ -2,6 +2,7 @@
 // on an operation, as a word or a number, so that no one need tell colours apart.
 import { h } from "./dom.js";
 import { bytesText, formatCount, words } from "./format.js";
+import { sumOf } from "./lists.js";
 import { copies, views } from "./operations.js";
 
 // The operations of each kind. What gradient rules alone run is of the kind of the operation whose
@@ -47,6 +48,9 @@ export const colourings = [
   ["kind", "kind of operation"], ["dtype", "dtype"],
 ];
 
+/** Whether there is such a choice. */
+export const isColouring = (name) => colourings.some(([known]) => known === name);
+
 const isOne = (names) => new Set(names).size === 1;
 
 // By choice: the name of a node's colour, of kept memory's, the word on a box, and the legend.
@@ -63,7 +67,7 @@ const rules = {
 export class Colouring {
   constructor(name, { graph, summary }, { rows, storages }) {
     Object.assign(this, { graph, all: summary.saved_activation_bytes, used: new Set(),
-      name: colourings.some(([known]) => known === name) ? name : colourings[0][0] });
+      name: isColouring(name) ? name : colourings[0][0] });
     this.bytesOfRow = rows.map(() => 0);
     for (const { home, kept } of storages) if (!kept.anyway) this.bytesOfRow[home] += kept.bytes;
   }
@@ -92,7 +96,7 @@ export class Colouring {
 
   /** The colour of what is saved, several pieces together when they have the same; else "". */
   ofKept(list) {
-    if (this.name === "bytes") return this.level(list.reduce((sum, { bytes }) => sum + bytes, 0));
+    if (this.name === "bytes") return this.level(sumOf(list, "bytes"));
     const names = list.map((row) => this.ofOne(row));
     return isOne(names) ? this.use(names[0]) : "";
   }

@@ -3,6 +3,7 @@
 import { partClass } from "./tape_colours.js";
 import { onEnter, svg } from "./dom.js";
 import { clip, formatCount, plural } from "./format.js";
+import { isWithin } from "./module_tree.js";
 import { drawSaved, slotsByRow } from "./tape_saved.js";
 
 const rowHeight = 30, boxHeight = 22, laneWidth = 9, mostLanes = 8, indent = 12;
@@ -134,7 +135,7 @@ class Drawing {
     const { state } = this.app, { tape } = state.value;
     if (row.kind === "module") state.set({ tape: [...tape, row.path], select: row.key });
     else if (row.kind === "open") state.set({ tape: tape.filter((open) =>
-      open !== row.path && !open.startsWith(`${row.path}.`)) });
+      !isWithin(open, row.path)) });
     else this.app.select(row.key);
   }
 

@@ -3,6 +3,7 @@
 import { place } from "./format.js";
 import { operationLabel } from "./graph.js";
 import { append } from "./lists.js";
+import { pathsTo } from "./module_tree.js";
 
 /** More rows than this are not drawn; the drawing says how many are left out. */
 export const mostRows = 240;
@@ -81,10 +82,8 @@ class Layout {
   }
 
   openAncestors(path) {
-    const names = path.split(".");
-    return names.map((_, i) => names.slice(0, i + 1).join("."))
-      .filter((part) => this.open.has(part) && this.model.byPath.has(part) &&
-        this.closedAncestor(part) === null);
+    return pathsTo(path).filter((part) => this.open.has(part) && this.model.byPath.has(part) &&
+      this.closedAncestor(part) === null);
   }
 
   /** Open modules with their rows: {path, depth, from, to}. */
@@ -101,14 +100,8 @@ class Layout {
 
   // The outermost module on the path that is not open; null when all are.
   closedAncestor(path) {
-    if (path === "") return null;
-    let at = 0;
-    while (at >= 0) {
-      at = path.indexOf(".", at + 1);
-      const part = at < 0 ? path : path.slice(0, at);
-      if (this.model.byPath.has(part) && !this.open.has(part)) return part;
-    }
-    return null;
+    return pathsTo(path).find((part) => this.model.byPath.has(part) && !this.open.has(part)) ??
+      null;
   }
 
   // Each piece of memory once, in the row of what made it or of the first that keeps it.

@@ -3,7 +3,7 @@
 import { partClass } from "./tape_colours.js";
 import { onEnter, svg } from "./dom.js";
 import { clipStart, formatBytes, formatCount, plural, shapeText } from "./format.js";
-import { append } from "./lists.js";
+import { append, sumOf } from "./lists.js";
 
 const gap = 6;
 const inRow = 4;     // at most; the others are counted
@@ -13,7 +13,6 @@ const letter = 6.9;  // pixels of one
 const padding = 16;     // of a pill, both sides together
 const widthOfMore = 7 * letter + padding;  // of "12 more"
 
-const bytesOf = (list) => list.reduce((sum, { bytes }) => sum + bytes, 0);
 const nameOf = ({ value }) => value.name || shapeText(value.shape);
 const short = (text) => text.replaceAll(", ", ",");
 
@@ -98,7 +97,7 @@ class Saved {
   // title alone.
   text({ text, list, width, isRest }) {
     if (isRest) return text;
-    const bytes = bytesOf(list);
+    const bytes = sumOf(list, "bytes");
     const most = Math.floor((width - padding) / letter), both = formatBytes(bytes);
     const figure = text.length + both.length + 2 <= most ? both : formatCount(bytes);
     const left = most - figure.length - 2;
@@ -110,7 +109,7 @@ class Saved {
     const { x, width, key, select, list } = pill, y = this.drawing.y(pill.home);
     const { colours, changes } = this.drawing;
     const act = () => (select ? this.app.select(select) : undefined);
-    const text = this.text(pill), whole = `${pill.text}  ${formatBytes(bytesOf(list))}`;
+    const text = this.text(pill), whole = `${pill.text}  ${formatBytes(sumOf(list, "bytes"))}`;
     const names = ["storage press", this.isSelected(pill) ? "selected" : "",
       pill.isBundle ? "bundle" : "", changes.ofKept(list, this.app.model.graph)];
     return svg("g", { class: names.join(" "), tabindex: select ? 0 : null,

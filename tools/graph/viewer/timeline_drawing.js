@@ -4,7 +4,9 @@ import { categoryFill, colour } from "./colours.js";
 import { canvasContext } from "./dom.js";
 import { categories } from "./graph.js";
 import { formatCount, formatUnits } from "./format.js";
+import { partOf } from "./lists.js";
 import { indexOfCategory, liveStorages } from "./replay.js";
+import { numberIn } from "./state.js";
 import { drawBands, drawLife, moduleBands, phases } from "./timeline_strips.js";
 
 /** Where the plot stands in the canvas, in CSS pixels. */
@@ -101,8 +103,7 @@ class Drawing {
     const count = Math.min(to - from, Math.max(1, Math.floor(this.plotWidth)));
     const list = [];
     for (let k = 0; k < count; ++k) {
-      const begin = from + Math.floor(k * (to - from) / count);
-      const end = from + Math.floor((k + 1) * (to - from) / count);
+      const [begin, end] = partOf(k, count, to - from).map((at) => from + at);
       let best = begin;
       for (let step = begin; step < end; ++step)
         if (line.highest[step] > line.highest[best]) best = step;
@@ -204,8 +205,8 @@ class Drawing {
   }
 
   cursor() {
-    const [kind, id] = this.select.split(":"), step = Number(id), [from, to] = this.range;
-    if (kind === "step" && step >= from && step < to) this.mark(step, step + 1);
+    const step = numberIn(this.select, "step"), [from, to] = this.range;
+    if (step >= from && step < to) this.mark(step, step + 1);
   }
 
   /** Lays a veil over some steps, between two lines. */
@@ -225,8 +226,8 @@ class Drawing {
     const { context, x, model } = this;
     drawBands(context, phases(model.graph), x, bottom + 4, strip - 2, false);
     drawBands(context, moduleBands(model.graph), x, bottom + 4 + strip, strip - 2, true);
-    const at = bottom + 6 + 2 * strip, [kind, id] = this.select.split(":");
-    const life = kind === "storage" ? model.lives[Number(id)] : null, [from, to] = this.range;
+    const at = bottom + 6 + 2 * strip, [from, to] = this.range;
+    const life = model.lives[numberIn(this.select, "storage")];
     context.textAlign = "left";
     context.fillStyle = colour("quiet");
     context.fillText([`steps ${formatCount(from)} to ${formatCount(to - 1)}`,

@@ -4,6 +4,7 @@ import { h, panel } from "./dom.js";
 import { categories } from "./graph.js";
 import { bytesText, formatBytes, formatCount, words } from "./format.js";
 import { stepText } from "./model.js";
+import { numberIn } from "./state.js";
 import { drawTimeline, plotArea } from "./timeline_drawing.js";
 
 class TimelinePanel {
@@ -60,10 +61,7 @@ class TimelinePanel {
     this.app.state.set({ range: [from, Math.min(graph.steps.length, from + 60)] });
   }
 
-  step() {
-    const [kind, id] = this.app.state.value.select.split(":");
-    return kind === "step" ? Number(id) : -1;
-  }
+  step() { return numberIn(this.app.state.value.select, "step"); }
 
   stepAt(event) {
     const [from, to] = this.range, box = this.canvas.getBoundingClientRect();

@@ -1,6 +1,6 @@
 // What runs below the timeline: the phases, the modules, and the life of what is selected.
 import { colour } from "./colours.js";
-import { splitPath } from "./module_tree.js";
+import { pathsTo } from "./module_tree.js";
 
 /** Runs {from, to, name} of steps of one phase; to is the step behind the last. */
 export function phases(graph) { return runs(graph.steps.map((step) => step.phase)); }
@@ -13,7 +13,7 @@ export function moduleBands(graph) {
   let bands = [];
   for (let depth = 1; depth <= 4; ++depth) {
     bands = runs(graph.steps.map(({ phase, module }) => (phase === "update" ? ""
-      : splitPath(module).slice(0, depth).join("."))));
+      : pathsTo(module).slice(0, depth).at(-1) ?? "")));
     const widest = Math.max(...bands.map(({ from, to, name }) => (name === "" ? 0 : to - from)));
     if (widest < graph.steps.length / 4) break;
   }

@@ -16,6 +16,10 @@ const kinds = {
 /** A change is {kind, pattern}: "checkpoint", "fuse" or "recompute", as `tapehead graph whatif`. */
 export const isChange = ({ kind }) => Object.hasOwn(kinds, kind);
 
+/** Whether this change is one of them. */
+export const includesChange = (changes, { kind, pattern }) =>
+  changes.some((one) => one.kind === kind && one.pattern === pattern);
+
 // The questions {kind, patterns}, in the order in which they are asked: all changes of one kind are
 // one question, as on the command line. A checkpoint hides what is in it from the other questions,
 // so checkpoints come last.

@@ -2,7 +2,8 @@
 // edit, and both are held to the same figures.
 import { dropNodes } from "./compaction.js";
 import { formatCount, shapeText } from "./format.js";
-import { Keepers } from "./graph.js";
+import { Keepers, slotsOfNodes } from "./graph.js";
+import { sumOf } from "./lists.js";
 import { copyOfLists, withHeld } from "./whatif_donation.js";
 import { holdGradients, passOnSum } from "./whatif_gradients.js";
 import { Readers, findRegions, rootName } from "./regions.js";
@@ -138,7 +139,7 @@ class Checkpoint {
     const read = [...inputs, ...parameters], ran = this.was.nodes.slice(first, last + 1);
     this.result.nodes[this.node] = { operation: "checkpoint", module: path, inputs: read,
       output: result, attributes: [{ name: "operations", type: "int", value: ran.length }],
-      flops: ran.reduce((sum, { flops }) => sum + flops, 0),
+      flops: sumOf(ran, "flops"),
       planned: ran.some(({ planned }) => planned), recomputed: false };
     this.setProducer(result, this.node);
     read.forEach((value, i) => this.result.saved.push({ node: this.node, value, packing: -1,
@@ -276,10 +277,8 @@ function markTransient(storages, graph) {
 
 // What all regions ask of the graph as it was.
 function original(graph) {
-  const slotsOfNode = graph.nodes.map(() => []);
-  for (const slot of graph.saved) slotsOfNode[slot.node].push(slot);
-  return { ...graph, keepers: new Keepers(graph), readers: new Readers(graph), slotsOfNode,
-    storage: (value) => graph.values[value].storage };
+  return { ...graph, keepers: new Keepers(graph), readers: new Readers(graph),
+    slotsOfNode: slotsOfNodes(graph), storage: (value) => graph.values[value].storage };
 }
 
 // What enters the regions is held by the checkpoints: nothing is written over it.

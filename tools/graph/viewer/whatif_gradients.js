@@ -1,6 +1,7 @@
 // The gradients that cross the border of a checkpoint. The twin of checkpoint_gradients.cpp.
 import { Keepers, elementBytes, elements } from "./graph.js";
 import { isSameList } from "./lists.js";
+import { isWithin } from "./module_tree.js";
 import { rearrangements } from "./operations.js";
 import { part } from "./script.js";
 
@@ -132,8 +133,7 @@ class BehindRegion {
     const unknown = () => new Int32Array(graph.storages.length).fill(-1);
     Object.assign(this, { graph, birth: unknown(), death: unknown() });  // by storage: step, event
     const isBackward = ({ phase }) => phase === "backward";
-    const isInside = (step) => isBackward(step) &&
-      (step.module === path || step.module.startsWith(`${path}.`));
+    const isInside = (step) => isBackward(step) && isWithin(step.module, path);
     this.last = graph.steps.findLastIndex((step) => isBackward(step) &&
       step.operation === "checkpoint" && step.node === last);
     this.first = this.last;
