@@ -1,29 +1,29 @@
 // nn::checkpoint: the same results and gradients as without it, for the bytes of the inputs alone.
+// Its errors are in checkpoint_errors_test.cpp, the modules' own option in
+// checkpoint_modules_test.cpp.
+#include "support/attention.h"
 #include "support/checks.h"
+#include "support/graph_figures.h"
 #include "support/operation_run.h"
+#include "support/tensors.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/gradcheck.h>
+#include <tapehead/core/memory.h>
 #include <tapehead/core/scope.h>
 #include <tapehead/nn/checkpoint.h>
-#include <tapehead/nn/decoder_layer.h>
-#include <tapehead/nn/gpt.h>
-#include <tapehead/nn/multi_head_attention.h>
 #include <tapehead/nn/saved_hooks.h>
 #include <tapehead/ops/activations.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/join.h>
-#include <tapehead/ops/loss.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/views.h>
 #include <tapehead/ops/write.h>
 
-#include <algorithm>
-#include <functional>
+#include <array>
+#include <optional>
 
 using namespace tapehead;
 using namespace tapehead::tests;
@@ -33,15 +33,7 @@ namespace {
 
 using List = std::vector<Tensor>;
 
-Tensor random_leaf(const Shape& shape, DType dtype = DType::f64) {
-  return parameter(randn(shape, dtype));
-}
-
-nn::MultiHeadAttention dropping_attention() {
-  Generator generator(5);
-  return nn::MultiHeadAttention(
-      {.embed_dim = 12, .num_heads = 3, .dropout = 0.4, .dtype = DType::f64}, generator);
-}
+const nn::MultiHeadAttentionOptions dropping{.embed_dim = 12, .num_heads = 3, .dropout = 0.4};
 
 // f as it is, or as a checkpoint.
 Tensor call(bool checkpointed, const nn::Block& f, const List& inputs) {
@@ -101,7 +93,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a checkpointed attention saves its inputs and nothing else") {
-  const nn::MultiHeadAttention attention = dropping_attention();
+  const nn::MultiHeadAttention attention = make_attention(dropping);
   const Tensor x = random_leaf({2, 7, 12});
   const auto run = [&](bool checkpointed, Graph& graph, std::int64_t& freed) {
     manual_seed(4);
@@ -125,10 +117,8 @@ TEST_CASE("a checkpointed attention saves its inputs and nothing else") {
   REQUIRE(saved.nodes.size() == 2);
   CHECK(saved.nodes[1].operation == "checkpoint");
   CHECK(saved.nodes[1].inputs.size() == 1 + attention.parameters().size());
-  std::int64_t flops = 0;
-  for (const Graph::Node& node : plain.nodes) flops += node.flops;
-  CHECK(saved.nodes[1].flops == flops);
-  CHECK(flops > 0);
+  CHECK(saved.nodes[1].flops == flops(plain));
+  CHECK(flops(plain) > 0);
   for (const Graph::SavedSlot& slot : saved.saved)
     if (slot.node == 1) CHECK((slot.slot == "input" || slot.slot == "parameter"));
 }
@@ -264,122 +254,6 @@ TEST_CASE("where nothing records, a checkpoint is the function itself") {
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("errors of the function pass through and leave the tape usable") {
-  const Tensor x = random_leaf({3});
-  int calls = 0;
-  const auto f = [&](const List& in) {
-    const Tensor y = exp(in[0]);
-    if (++calls != 2) throw IoError("f", "call " + std::to_string(calls));
-    return dropout(y, 0.5);
-  };
-  Tape tape;
-  const RandomState start = default_generator().state();
-  check_throws(ErrorKind::io, {"f: call 1"}, [&] { checkpoint(f, {x}); });
-  CHECK(tape.size() == 0);
-  CHECK(Tape::recording() == &tape);
-  const Tensor y = sum(checkpoint(f, {x}));
-  check_throws(ErrorKind::io, {"f: call 3"}, [&] { tape.gradient(y, {x}, {}, {.keep = true}); });
-  CHECK(Tape::recording() == &tape);
-  CHECK(!(default_generator().state() == start));
-  const Tensor after = rand({1});  // no replay is left behind
-  CHECK(default_generator().state().offset > start.offset);
-  const Tensor z = sum(exp(x));
-  CHECK(tape.gradient(z, {x})[x].to_vector() == exp(x.detach()).to_vector());
-}
-
-TEST_CASE("a checkpoint that does something else the second time is a StateError") {
-  const Tensor x = random_leaf({3}), w = random_leaf({3});
-  int calls = 0;
-  const auto check_fails = [&](const nn::Block& f) {
-    calls = 0;
-    Tape tape;
-    const Tensor y = sum(checkpoint(f, {x}));
-    check_throws(ErrorKind::state, {}, [&] { tape.gradient(y, {x}); });
-  };
-  check_fails([&](const List& in) { return ++calls == 1 ? exp(in[0]) : exp(exp(in[0])); });
-  check_fails([&](const List& in) { return ++calls == 1 ? sin(in[0]) : exp(in[0]); });
-  check_fails([&](const List& in) { return pow(in[0], ++calls == 1 ? 2.0 : 3.0); });
-  check_fails([&](const List& in) { return sum(in[0], {0}, ++calls == 1); });
-  check_fails([&](const List& in) {
-    const Tensor a = exp(in[0]), b = sin(in[0]);
-    return ++calls == 1 ? sub(a, b) : sub(b, a);
-  });
-  check_fails([&](const List& in) {
-    return checkpoint([&](const List& i) { return ++calls == 1 ? sin(i[0]) : exp(i[0]); }, {in[0]});
-  });
-  check_fails([&](const List& in) { return mul(in[0], ++calls == 1 ? x : w); });
-  check_fails([&](const List& in) { return ++calls == 1 ? dropout(in[0], 0.5) : neg(in[0]); });
-  check_fails([&](const List& in) { return ++calls == 1 ? neg(in[0]) : dropout(in[0], 0.5); });
-
-  // Evaluation mode in between: no dropout the second time.
-  nn::MultiHeadAttention attention = dropping_attention();
-  const Tensor tokens = random_leaf({2, 3, 12});
-  Tape tape;
-  const Tensor y = sum(checkpoint([&](const List& in) { return attention(in[0]); }, {tokens}));
-  attention.eval();
-  check_throws(ErrorKind::state, {"checkpoint: ", "something else"},
-               [&] { tape.gradient(y, {tokens}); });
-}
-
-TEST_CASE("a checkpoint that reads its inputs in another order, or returns another value, is one") {
-  const Tensor x = random_leaf({3}), z = random_leaf({3});
-  int calls = 0;
-  const auto check_fails = [&](const nn::Block& f, const char* names) {
-    for (const bool nested : {false, true}) {
-      calls = 0;
-      Tape tape;
-      const auto inside = [&](const List& in) { return checkpoint(f, in); };
-      const Tensor y = sum(nested ? checkpoint(inside, {x, z}) : checkpoint(f, {x, z}));
-      check_throws(ErrorKind::state, {"checkpoint: ", nested ? "operation 0" : names}, [&] {
-        tape.gradient(y, {x, z});
-      });
-    }
-  };
-  check_fails([&](const List& in) { return ++calls == 1 ? sub(in[0], in[1]) : sub(in[1], in[0]); },
-              "other inputs");
-  check_fails([&](const List& in) { return sin(in[++calls == 1 ? 0 : 1]); }, "other inputs");
-  check_fails([&](const List& in) { return in[++calls == 1 ? 0 : 1]; }, "other inputs");
-  check_fails(
-      [&](const List& in) {
-        const Tensor a = sin(in[0]), b = cos(in[1]);
-        return ++calls == 1 ? a : b;
-      },
-      "the result");
-}
-
-TEST_CASE("a checkpoint of nothing is an error that names it") {
-  const Tensor x = random_leaf({3});
-  check_throws(ErrorKind::value, {"checkpoint: ", "no function"},
-               [&] { checkpoint(nn::Block(), {x}); });
-  check_throws(ErrorKind::value, {"checkpoint: ", "input 1 is undefined"}, [&] {
-    checkpoint([](const List& in) { return in[0]; }, {x, Tensor()});
-  });
-}
-
-TEST_CASE(
-    "parameters and inputs that were written to, and tensors of the tape outside, are "
-    "StateErrors") {
-  const Tensor x = random_leaf({3}), w = random_leaf({3});
-  for (const Tensor& written : {x, w}) {
-    Tape tape;
-    const Tensor y = sum(checkpoint([&](const List& in) { return mul(in[0], w); }, {x}));
-    {
-      const Tape::Pause pause;
-      fill_(written, 2);
-    }
-    check_throws(ErrorKind::state, {"checkpoint: ", "written to"}, [&] { tape.gradient(y, {x}); });
-  }
-  Tape tape;
-  const Tensor outside = exp(x);
-  check_throws(ErrorKind::state, {"mul: ", "another open tape"},
-               [&] { checkpoint([&](const List& in) { return mul(in[0], outside); }, {x}); });
-  check_throws(ErrorKind::state, {"another open tape"},
-               [&] { checkpoint([&](const List&) { return outside; }, {x}); });
-  check_throws(ErrorKind::value, {"checkpoint: ", "no tensor"},
-               [&] { checkpoint([](const List&) { return Tensor(); }, {x}); });
-  CHECK(tape.size() == 1);
-}
-
 TEST_CASE("the function runs again in the module path of the first run") {
   const Tensor x = random_leaf({3});
   std::vector<std::string> paths;
@@ -399,7 +273,7 @@ TEST_CASE("the function runs again in the module path of the first run") {
 }
 
 TEST_CASE("a checkpoint's dry run has the bytes, peak and graph of the real run") {
-  const nn::MultiHeadAttention attention = dropping_attention();
+  const nn::MultiHeadAttention attention = make_attention(dropping);
   const auto run = [&] {
     const Tensor x = parameter(empty("x", {2, 7, 12}, DType::f64));
     if (!DryRun::active()) fill_(x, 0.25);
@@ -475,101 +349,4 @@ TEST_CASE("checkpoints lower the peak of a deep model, and hooks pack what they 
                      lowest = peak_of(true, true);
   CHECK(2 * low < plain);
   CHECK(3 * lowest < 2 * low);
-}
-
-// ---- the modules' own option --------------------------------------------------------------------
-
-namespace {
-
-// What a step of a module gives: the loss, the gradients of all parameters, and the bytes saved.
-struct Step {
-  double loss = 0;
-  std::vector<std::vector<double>> gradients;
-  std::int64_t saved = 0;
-};
-
-template <class Forward>
-Step step_of(const nn::Module& module, Forward&& forward) {
-  manual_seed(9);
-  Tape tape;
-  const Tensor y = forward();
-  const Tensor loss = sum(mul(y, y));
-  Step step{.loss = loss.item(), .gradients = {}, .saved = tape.graph().saved_activation_bytes()};
-  const Gradients g = tape.gradient(loss, module.parameters());
-  for (const Tensor& p : module.parameters()) step.gradients.push_back(g[p].to_vector());
-  return step;
-}
-
-void check_same(const Step& got, const Step& right) {
-  CHECK(got.loss == right.loss);
-  REQUIRE(got.gradients.size() == right.gradients.size());
-  for (std::size_t i = 0; i < right.gradients.size(); ++i)
-    CHECK(relative_error(got.gradients[i], right.gradients[i]) < 1e-13);
-}
-
-// `step` runs one with that much checkpointed.
-void check_checkpoints(const std::function<Step(nn::Checkpointed)>& step) {
-  const Step plain = step(nn::Checkpointed::none);
-  const Step attention = step(nn::Checkpointed::attention);
-  const Step block = step(nn::Checkpointed::block);
-  check_same(attention, plain);
-  check_same(block, plain);
-  CHECK(attention.saved < plain.saved);
-  CHECK(block.saved < attention.saved);
-}
-
-}  // namespace
-
-TEST_CASE("Gpt with checkpointed layers or attention has the same step, and saves less") {
-  for (const nn::GptPositions positions : {nn::GptPositions::learned, nn::GptPositions::alibi}) {
-    const auto step = [&](nn::Checkpointed checkpoint) {
-      Generator generator(3);
-      const nn::Gpt gpt({.vocab_size = 7,
-                         .context = 6,
-                         .layers = 2,
-                         .heads = 2,
-                         .dim = 8,
-                         .dropout = 0.2,
-                         .positions = positions,
-                         .checkpoint = checkpoint,
-                         .dtype = DType::f64},
-                        generator);
-      const Tensor tokens = from_vector<std::int64_t>({1, 2, 3, 4, 0, 6}, {1, 6});
-      return step_of(gpt, [&] { return gpt(tokens); });
-    };
-    check_checkpoints(step);
-  }
-}
-
-TEST_CASE("a decoder layer with checkpoints has the same step, and saves less") {
-  const Tensor target = randn({2, 4, 8}, DType::f64), memory = randn({2, 3, 8}, DType::f64);
-  const auto step = [&](nn::Checkpointed checkpoint) {
-    Generator generator(3);
-    const nn::TransformerDecoderLayer layer({.d_model = 8,
-                                             .nhead = 2,
-                                             .dim_feedforward = 12,
-                                             .checkpoint = checkpoint,
-                                             .dtype = DType::f64},
-                                            generator);
-    return step_of(layer, [&] { return layer(target, memory); });
-  };
-  check_checkpoints(step);
-}
-
-TEST_CASE("a checkpointed attention passes gradients on to each of its inputs and to a bias") {
-  const Tensor q = random_leaf({1, 3, 6}), kv = random_leaf({1, 4, 6}), bias = random_leaf({3, 4});
-  const auto gradients = [&](bool checkpointed) {
-    Generator generator(3);
-    const nn::MultiHeadAttention attention(
-        {.embed_dim = 6, .num_heads = 2, .checkpoint = checkpointed, .dtype = DType::f64},
-        generator);
-    Tape tape;
-    const Tensor cross = attention(q, kv, kv, {}, bias);
-    const Tensor self = attention(q, nn::Mask::causal());
-    const Tensor loss = add(sum(mul(cross, cross)), sum(mul(self, self)));
-    const Gradients g = tape.gradient(loss, {q, kv, bias});
-    return std::array{g[q].to_vector(), g[kv].to_vector(), g[bias].to_vector()};
-  };
-  const auto got = gradients(true), right = gradients(false);
-  for (std::size_t i = 0; i < right.size(); ++i) CHECK(relative_error(got[i], right[i]) < 1e-13);
 }

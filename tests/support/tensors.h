@@ -17,4 +17,9 @@ inline Tensor noise(const Shape& shape, std::uint64_t seed, DType dtype = DType:
   return randn(shape, dtype, generator);
 }
 
+/// A leaf of such numbers, the default generator's next.
+inline Tensor random_leaf(const Shape& shape, DType dtype = DType::f64) {
+  return parameter(randn(shape, dtype));
+}
+
 }  // namespace tapehead::tests

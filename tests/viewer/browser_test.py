@@ -26,6 +26,7 @@ from compare_tests import CompareTest  # after the line above
 from drawing_tests import DrawingTest
 from figures_tests import FiguresTest
 from viewer_page import Browser, PageTest, number
+from whatif_tests import WhatIfTest
 
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -487,7 +488,7 @@ def main():
         PageTest.browser = Browser(samples / "profile")
         try:
             names = [f"{case.__name__}.{name}" for name in arguments.tests
-                     for case in (ViewerTest, FiguresTest, CompareTest, DrawingTest)
+                     for case in (ViewerTest, FiguresTest, CompareTest, DrawingTest, WhatIfTest)
                      if hasattr(case, name)]
             done = unittest.main(argv=["browser_test.py", *names], exit=False)
         finally:
