@@ -1,11 +1,13 @@
 // What attention() offers beside masks: additive biases, grouped heads, the fused path; and the
 // same through MultiHeadAttention.
+#include "support/attention.h"
 #include "support/checks.h"
+#include "support/gradients.h"
+#include "support/names.h"
 #include "support/tensors.h"
 #include "support/values.h"
 
 #include <tapehead/core/dry_run.h>
-#include <tapehead/core/gradcheck.h>
 #include <tapehead/core/memory.h>
 #include <tapehead/nn/mask_conversions.h>
 #include <tapehead/nn/multi_head_attention.h>
@@ -23,24 +25,19 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::boolean;
+using tests::check_first_order;
+using tests::check_second_order;
 using tests::check_throws;
 using tests::f64;
+using tests::few_roundings;
 using tests::infinity;
 using tests::noise;
+using tests::operations;
 
 namespace {
 
 using Values = std::vector<double>;
 using Names = std::vector<std::string>;
-
-// Two orders of summing a few products of f64.
-constexpr double few_roundings = 1e-13;
-
-Names operations(const Graph& graph) {
-  Names names;
-  for (const Graph::Node& node : graph.nodes) names.push_back(node.operation);
-  return names;
-}
 
 bool has(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -93,10 +90,8 @@ TEST_CASE("a bias has gradients of both orders, summed back to the shape it has"
     };
     const std::vector<Tensor> inputs = {noise({2, 2, 2, 4}, 1), noise({2, 2, 3, 4}, 2),
                                         noise({2, 2, 3, 2}, 3), noise(shape, 4)};
-    const GradcheckReport first = gradcheck(f, inputs);
-    CHECK_MESSAGE(first.ok, to_string(first));
-    const GradcheckReport second = gradgradcheck(f, inputs, {.fast = true});
-    CHECK_MESSAGE(second.ok, to_string(second));
+    check_first_order(f, inputs);
+    check_second_order(f, inputs, {.fast = true});
   }
 }
 
@@ -173,10 +168,8 @@ TEST_CASE("grouped heads have gradients of both orders, with the heads of k and 
   // k without a batch: its leading dims broadcast besides.
   const std::vector<Tensor> inputs = {noise({2, 4, 3, 2}, 1), noise({2, 3, 2}, 2),
                                       noise({2, 2, 3, 2}, 3)};
-  const GradcheckReport first = gradcheck(f, inputs);
-  CHECK_MESSAGE(first.ok, to_string(first));
-  const GradcheckReport second = gradgradcheck(f, inputs, {.fast = true});
-  CHECK_MESSAGE(second.ok, to_string(second));
+  check_first_order(f, inputs);
+  check_second_order(f, inputs, {.fast = true});
 }
 
 TEST_CASE("grouped heads are views: neither keys nor queries are repeated or copied") {
@@ -310,8 +303,7 @@ TEST_CASE("multi-head attention takes a bias over its heads, with right gradient
   const auto f = [&](const std::vector<Tensor>& in) {
     return attn(in[0], in[0], in[0], Mask::causal(), in[1]);
   };
-  const GradcheckReport first = gradcheck(f, {x, bias});
-  CHECK_MESSAGE(first.ok, to_string(first));
+  check_first_order(f, {x, bias});
   const Tape::Pause pause;
   const auto both = attn.with_weights(x, x, x, Mask::causal(), HeadWeights::per_head, bias);
   CHECK(equal(both.output, attn(x, x, x, Mask::causal(), bias)));

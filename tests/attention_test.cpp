@@ -1,9 +1,9 @@
 // Attention on heads, and heads split from features and merged back. Biases, grouped heads and the
 // choice of path are in attention_options_test.cpp.
 #include "support/checks.h"
+#include "support/gradients.h"
 #include "support/tensors.h"
 
-#include <tapehead/core/gradcheck.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/attention.h>
 #include <tapehead/ops/compare_values.h>
@@ -17,6 +17,8 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::boolean;
+using tests::check_first_order;
+using tests::check_second_order;
 using tests::check_throws;
 using tests::f64;
 using tests::noise;
@@ -129,10 +131,8 @@ TEST_CASE("attention has right gradients of both orders, also with broadcast bat
   };
   const std::vector<Tensor> inputs = {noise({2, 2, 4}, 1), noise({1, 3, 4}, 2),
                                       noise({2, 3, 2}, 3)};
-  const GradcheckReport first = gradcheck(f, inputs);
-  CHECK_MESSAGE(first.ok, to_string(first));
-  const GradcheckReport second = gradgradcheck(f, inputs);
-  CHECK_MESSAGE(second.ok, to_string(second));
+  check_first_order(f, inputs);
+  check_second_order(f, inputs);
 
   const Tensor nothing = attention(noise({2, 4}, 1), noise({0, 4}, 2), noise({0, 3}, 3));
   CHECK(nothing.to_vector() == Values(6, 0.0));

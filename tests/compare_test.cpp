@@ -1,4 +1,6 @@
 // What the table of operations does not hold: comparisons and tests have no gradient.
+#include "support/values.h"
+
 #include <tapehead/ops/compare.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
@@ -7,12 +9,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 using namespace tapehead;
+using tests::infinity;
 
 TEST_CASE("isnan and isfinite tell NaN, infinities and numbers apart, in any layout") {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   for (const DType dtype : {DType::f32, DType::f64}) {
     const Tensor x = tensor({{NAN, 1, -infinity}, {0, -NAN, infinity}}, dtype);
     const Tensor nan = tensor({{1, 0, 0}, {0, 1, 0}}, DType::boolean);

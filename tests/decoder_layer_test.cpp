@@ -1,8 +1,9 @@
 // TransformerDecoderLayer and the stacks: both orders of norm, names, gradients, decoding.
 #include "support/checks.h"
+#include "support/gradients.h"
+#include "support/names.h"
 #include "support/tensors.h"
 
-#include <tapehead/core/gradcheck.h>
 #include <tapehead/nn/transformer.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
@@ -15,7 +16,10 @@
 
 using namespace tapehead;
 using namespace tapehead::nn;
+using tests::check_first_order;
+using tests::check_second_order;
 using tests::check_throws;
+using tests::names_of;
 using tests::noise;
 
 namespace {
@@ -35,12 +39,6 @@ TransformerLayerOptions layer_options(bool norm_first) {
 TransformerDecoderLayer make_layer(bool norm_first) {
   Generator generator(1);
   return TransformerDecoderLayer(layer_options(norm_first), generator);
-}
-
-Names names_of(const Module& module) {
-  Names names;
-  for (const NamedTensor& entry : module.state_dict()) names.push_back(entry.name);
-  return names;
 }
 
 }  // namespace
@@ -63,13 +61,13 @@ TEST_CASE("a decoder layer attends to itself, then to the memory, in both orders
 
 TEST_CASE("a decoder layer's parameters have PyTorch's names and shapes") {
   const TransformerDecoderLayer layer = make_layer(false);
-  CHECK(names_of(layer) == Names{"self_attn.in_proj_weight", "self_attn.in_proj_bias",
-                                 "self_attn.out_proj.weight", "self_attn.out_proj.bias",
-                                 "multihead_attn.in_proj_weight", "multihead_attn.in_proj_bias",
-                                 "multihead_attn.out_proj.weight", "multihead_attn.out_proj.bias",
-                                 "linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias",
-                                 "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias",
-                                 "norm3.weight", "norm3.bias"});
+  CHECK(names_of(layer.state_dict()) ==
+        Names{"self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight",
+              "self_attn.out_proj.bias", "multihead_attn.in_proj_weight",
+              "multihead_attn.in_proj_bias", "multihead_attn.out_proj.weight",
+              "multihead_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight",
+              "linear2.bias", "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias",
+              "norm3.weight", "norm3.bias"});
   CHECK(layer.feed_forward.linear1.weight.shape() == Shape{6, 4});
 }
 
@@ -83,10 +81,10 @@ TEST_CASE(
   options.path = AttentionPath::fused;
   const TransformerEncoderLayer encoder(options);
   const TransformerDecoderLayer decoder(options);
-  CHECK(names_of(encoder) == Names{"self_attn.in_proj_weight", "self_attn.out_proj.weight",
-                                   "linear1.weight", "linear2.weight", "norm1.weight",
-                                   "norm2.weight"});
-  CHECK(names_of(decoder).size() == 9);
+  CHECK(names_of(encoder.state_dict()) == Names{"self_attn.in_proj_weight",
+                                                "self_attn.out_proj.weight", "linear1.weight",
+                                                "linear2.weight", "norm1.weight", "norm2.weight"});
+  CHECK(names_of(decoder.state_dict()).size() == 9);
   for (const LayerNorm* norm :
        {&encoder.norm1, &encoder.norm2, &decoder.norm1, &decoder.norm2, &decoder.norm3})
     CHECK(norm->options().eps == 0.5);
@@ -123,10 +121,8 @@ TEST_CASE("a decoder layer's gradients are right in both orders, those of its pa
     };
     const std::vector<Tensor> inputs = {noise({2, 3, 4}, 1), noise({2, 2, 4}, 2), noise({12}, 3),
                                         noise({4}, 4), noise({4}, 5)};
-    const GradcheckReport first = gradcheck(f, inputs);
-    CHECK_MESSAGE(first.ok, to_string(first));
-    const GradcheckReport second = gradgradcheck(f, inputs, {.fast = true});
-    CHECK_MESSAGE(second.ok, to_string(second));
+    check_first_order(f, inputs);
+    check_second_order(f, inputs, {.fast = true});
   }
 }
 
@@ -189,9 +185,9 @@ TEST_CASE(
     for (const auto& layer : decoder.layers) x = layer(x, memory, Mask::causal(), padding);
     CHECK(
         equal(decoder(src, memory, Mask::causal(), padding), final_norm ? (*decoder.norm)(x) : x));
-    CHECK(names_of(encoder).size() == 3 * 12 + (final_norm ? 2 : 0));
-    CHECK(names_of(decoder).size() == 3 * 18 + (final_norm ? 2 : 0));
-    CHECK(names_of(encoder)[12] == "layers.1.self_attn.in_proj_weight");
+    CHECK(names_of(encoder.state_dict()).size() == 3 * 12 + (final_norm ? 2 : 0));
+    CHECK(names_of(decoder.state_dict()).size() == 3 * 18 + (final_norm ? 2 : 0));
+    CHECK(names_of(encoder.state_dict())[12] == "layers.1.self_attn.in_proj_weight");
   }
 }
 

@@ -1,8 +1,9 @@
 // TransformerEncoderLayer: both orders of norm, names, gradients, modes.
 #include "support/checks.h"
+#include "support/gradients.h"
+#include "support/names.h"
 #include "support/tensors.h"
 
-#include <tapehead/core/gradcheck.h>
 #include <tapehead/nn/encoder_layer.h>
 #include <tapehead/nn/mask_conversions.h>
 #include <tapehead/ops/binary.h>
@@ -11,7 +12,10 @@
 
 using namespace tapehead;
 using namespace tapehead::nn;
+using tests::check_first_order;
+using tests::check_second_order;
 using tests::check_throws;
+using tests::names_of;
 using tests::noise;
 
 namespace {
@@ -48,12 +52,10 @@ TEST_CASE("an encoder layer norms the sum after each branch, or with norm_first 
 
 TEST_CASE("an encoder layer's parameters have PyTorch's names, shapes and first values") {
   const TransformerEncoderLayer layer = make_layer(false);
-  Names names;
-  for (const NamedTensor& entry : layer.state_dict()) names.push_back(entry.name);
-  CHECK(names == Names{"self_attn.in_proj_weight", "self_attn.in_proj_bias",
-                       "self_attn.out_proj.weight", "self_attn.out_proj.bias", "linear1.weight",
-                       "linear1.bias", "linear2.weight", "linear2.bias", "norm1.weight",
-                       "norm1.bias", "norm2.weight", "norm2.bias"});
+  CHECK(names_of(layer.state_dict()) ==
+        Names{"self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight",
+              "self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight",
+              "linear2.bias", "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"});
   CHECK(layer.feed_forward.linear1.weight.shape() == Shape{6, 4});
   CHECK(equal(layer.self_attn.in_proj_bias, zeros({12}, DType::f64)));
   CHECK(equal(layer.self_attn.out_proj.bias, zeros({4}, DType::f64)));
@@ -76,10 +78,8 @@ TEST_CASE("an encoder layer's gradients are right in both orders, those of its p
     };
     const std::vector<Tensor> inputs = {noise({2, 3, 4}, 1), noise({4}, 2), noise({12}, 3),
                                         noise({4, 6}, 4), noise({3, 3}, 5)};
-    const GradcheckReport first = gradcheck(f, inputs);
-    CHECK_MESSAGE(first.ok, to_string(first));
-    const GradcheckReport second = gradgradcheck(f, inputs, {.fast = true});
-    CHECK_MESSAGE(second.ok, to_string(second));
+    check_first_order(f, inputs);
+    check_second_order(f, inputs, {.fast = true});
   }
 }
 

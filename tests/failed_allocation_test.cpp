@@ -1,6 +1,7 @@
 // A training step in which one allocation fails, whichever it is: nothing leaks, parameters and
 // optimizer are as they were, and the step made again gives what it would have given at once.
 #include "support/checks.h"
+#include "support/memory_limit.h"
 #include "support/training.h"
 
 #include <tapehead/tapehead.h>
@@ -69,12 +70,8 @@ TEST_CASE("a step beyond the memory limit names the largest tensors, and goes on
   undisturbed.step();
   const Tensor large = full({1 << 20}, 1);
   trim();
-  struct Limit {
-    Limit() { set_memory_limit(memory_stats().reserved); }
-    ~Limit() { set_memory_limit(0); }
-  };
   {
-    const Limit limit;
+    const tests::MemoryLimit limit(memory_stats().reserved);
     tests::check_throws(
         ErrorKind::out_of_memory,
         {"the memory limit is ", "Largest live storages: 4194304 bytes (transient, made by full)"},

@@ -1,6 +1,7 @@
 // Feed-forward part and Gpt: formulas, gradients, saved bytes, training, generating.
 #include "support/checks.h"
 #include "support/tensors.h"
+#include "support/values.h"
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/ledger.h>
@@ -18,12 +19,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::infinity;
 using tests::noise;
 
 namespace {
@@ -290,7 +291,6 @@ TEST_CASE("sampling follows softmax(logits / temperature), cut to the most likel
 
 TEST_CASE("sampling at the edges: ties, infinities, and what it rejects") {
   Generator generator(1);
-  const double infinity = std::numeric_limits<double>::infinity();
   const auto draw = [&](const std::vector<double>& logits, const SampleOptions& options = {}) {
     return sample(logits, options, generator);
   };

@@ -1,5 +1,6 @@
 // gradcheck finds each kind of wrong gradient, says where, and names its cause.
 #include "support/checks.h"
+#include "support/tensors.h"
 #include "support/toy_operations.h"
 
 #include <tapehead/core/gradcheck.h>
@@ -10,6 +11,7 @@
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::numbers;
 using toy::product;
 using toy::scaled;
 using toy::total;
@@ -18,9 +20,6 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-Tensor vector_of(const std::vector<double>& values) {
-  return from_vector(values, {static_cast<std::int64_t>(values.size())});
-}
 Tensor matrix(std::int64_t rows, std::int64_t columns, double first = 1) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < rows * columns; ++i)
@@ -112,10 +111,10 @@ TEST_CASE("a step or tolerance with which nothing could fail, or nothing pass, i
 TEST_CASE("several results, constants and results that are not floating among them") {
   const auto f = [](const Inputs& in) {
     return Inputs{product(in[0], in[0]), from_vector<std::int64_t>({1, 2}, {2}), total(in[0]),
-                  vector_of({5, 6}), in[0]};
+                  numbers({5, 6}), in[0]};
   };
-  passing(gradcheck(f, {vector_of({1, 2})}));
-  passing(gradgradcheck(f, {vector_of({1, 2})}));
+  passing(gradcheck(f, {numbers({1, 2})}));
+  passing(gradgradcheck(f, {numbers({1, 2})}));
 }
 
 TEST_CASE("inputs keep their layout under the tape: transposed, sliced, expanded, 0-d, empty") {
@@ -140,7 +139,7 @@ TEST_CASE("inputs keep their layout under the tape: transposed, sliced, expanded
 }
 
 TEST_CASE("elements of an expanded input are checked one by one though they share a place") {
-  const Tensor one = vector_of({2});
+  const Tensor one = numbers({2});
   const Tensor expanded = alias(one, {3}, {0}, 0);
   // The sum over the place is right; its distribution over the elements is not.
   const auto f = [](const Inputs& in) {
@@ -149,7 +148,7 @@ TEST_CASE("elements of an expanded input are checked one by one though they shar
         [](const Tensor& g, const Tensor&) {
           std::vector<double> values = g.to_vector();
           values = {2 * (values[0] + values[1]), 0, 2 * values[2]};
-          return Grads(vector_of(values));
+          return Grads(numbers(values));
         });
   };
   CHECK_FALSE(gradcheck(f, {expanded}).ok);
@@ -169,24 +168,24 @@ TEST_CASE("the leaves that the caller holds are not touched") {
 TEST_CASE("inputs must be f64, present, and lead to a floating result; errors of f pass through") {
   const auto square = [](const Inputs& in) { return product(in[0], in[0]); };
   check_throws(ErrorKind::dtype, {"gradcheck", "input 1", "f32 (1)", "f64"}, [&] {
-    gradcheck(square, {vector_of({1}), from_vector<float>({1}, {1})});
+    gradcheck(square, {numbers({1}), from_vector<float>({1}, {1})});
   });
   check_throws(ErrorKind::value, {"no inputs"}, [&] { gradcheck(square, {}); });
   const std::function<Tensor(const Inputs&)> nothing;
   check_throws(ErrorKind::value, {"gradcheck: f holds no function"},
-               [&] { gradcheck(nothing, {vector_of({1})}); });
+               [&] { gradcheck(nothing, {numbers({1})}); });
   check_throws(ErrorKind::value, {"gradgradcheck: f holds no function"},
-               [] { gradgradcheck(CheckedFunction(), {vector_of({1})}); });
+               [] { gradgradcheck(CheckedFunction(), {numbers({1})}); });
   check_throws(ErrorKind::value, {"no floating result"},
-               [] { gradcheck([](const Inputs&) { return Inputs{}; }, {vector_of({1})}); });
+               [] { gradcheck([](const Inputs&) { return Inputs{}; }, {numbers({1})}); });
   check_throws(ErrorKind::shape, {"product"}, [] {
     gradcheck([](const Inputs& in) { return product(in[0], in[1]); },
-              {vector_of({1}), vector_of({1, 2})});
+              {numbers({1}), numbers({1, 2})});
   });
   check_throws(ErrorKind::value, {"different shapes"}, [] {
     int calls = 0;
     gradcheck([&calls](const Inputs& in) { return ++calls == 3 ? total(in[0]) : scaled(in[0], 2); },
-              {vector_of({1, 2})});
+              {numbers({1, 2})});
   });
 }
 
@@ -196,9 +195,9 @@ TEST_CASE("NaN and infinity never pass") {
         in[0], [](double v) { return v; },
         [](const Tensor& g, const Tensor&) { return Grads(scaled(g, NAN)); });
   };
-  CHECK_FALSE(gradcheck(nan_gradient, {vector_of({1, 2})}).ok);
+  CHECK_FALSE(gradcheck(nan_gradient, {numbers({1, 2})}).ok);
   const auto infinite_value = [](const Inputs& in) { return scaled(in[0], HUGE_VAL); };
-  CHECK_FALSE(gradcheck(infinite_value, {vector_of({1, 2})}).ok);
+  CHECK_FALSE(gradcheck(infinite_value, {numbers({1, 2})}).ok);
 }
 
 // ---- diagnoses ----------------------------------------------------------------------------------
@@ -239,7 +238,7 @@ TEST_CASE("the Jacobian is shown for the result whose gradient is wrong") {
         [](const Tensor& g, const Tensor&) { return Grads(scaled(g, 30)); });
     return Inputs{right, wrong};
   };
-  const GradcheckReport report = gradcheck(second_is_wrong, {vector_of({1, 2})});
+  const GradcheckReport report = gradcheck(second_is_wrong, {numbers({1, 2})});
   CHECK_FALSE(report.ok);
   CHECK(report.jacobian.output == 1);
 }
@@ -319,9 +318,9 @@ TEST_CASE("diagnosis: a gradient that is lost on the way") {
   const auto f = [](const Inputs& in) {
     return accumulate(scaled(in[0], 0), product(in[0].detach(), in[0].detach()));
   };
-  failing(gradcheck(f, {vector_of({1, 2})}), Diagnosis::lost);
+  failing(gradcheck(f, {numbers({1, 2})}), Diagnosis::lost);
   const auto constant = [](const Inputs& in) { return scaled(in[0].detach(), 2); };
-  failing(gradcheck(constant, {vector_of({1, 2})}), Diagnosis::lost);
+  failing(gradcheck(constant, {numbers({1, 2})}), Diagnosis::lost);
 }
 
 TEST_CASE("diagnosis: a kink within the step") {
@@ -332,9 +331,9 @@ TEST_CASE("diagnosis: a kink within the step") {
           return Grads(elementwise(g, x, [](double gi, double xi) { return xi < 0 ? -gi : gi; }));
         });
   };
-  passing(gradcheck(absolute, {vector_of({1, -2})}));
-  failing(gradcheck(absolute, {vector_of({1, 1e-6, -2})}), Diagnosis::kink, "to the left");
-  failing(gradcheck(absolute, {vector_of({0})}), Diagnosis::kink);
+  passing(gradcheck(absolute, {numbers({1, -2})}));
+  failing(gradcheck(absolute, {numbers({1, 1e-6, -2})}), Diagnosis::kink, "to the left");
+  failing(gradcheck(absolute, {numbers({0})}), Diagnosis::kink);
 }
 
 TEST_CASE("diagnosis: float32 inside, seen or unseen by the tape") {
@@ -345,15 +344,15 @@ TEST_CASE("diagnosis: float32 inside, seen or unseen by the tape") {
           return Grads(elementwise(g, x, [](double gi, double xi) { return gi * std::cos(xi); }));
         });
   };
-  failing(gradcheck(hidden, {vector_of({1.1, 2.3, 0.4})}), Diagnosis::float32_noise, "float32");
+  failing(gradcheck(hidden, {numbers({1.1, 2.3, 0.4})}), Diagnosis::float32_noise, "float32");
   const auto seen = [](const Inputs& in) { return to(to(in[0], DType::f32), DType::f64); };
-  failing(gradcheck(seen, {vector_of({1.1, 2.3, 0.4})}), Diagnosis::float32_noise, "as to does");
+  failing(gradcheck(seen, {numbers({1.1, 2.3, 0.4})}), Diagnosis::float32_noise, "as to does");
 }
 
 TEST_CASE("diagnosis: results that change from call to call") {
   int calls = 0;
   const auto f = [&calls](const Inputs& in) { return scaled(in[0], 1 + 0.1 * ++calls); };
-  failing(gradcheck(f, {vector_of({1, 2})}), Diagnosis::not_deterministic);
+  failing(gradcheck(f, {numbers({1, 2})}), Diagnosis::not_deterministic);
 }
 
 TEST_CASE("diagnosis: inputs that depend on one another") {
@@ -368,33 +367,33 @@ TEST_CASE("diagnosis: inputs that depend on one another") {
 }
 
 TEST_CASE("diagnosis: an input that f does not use, unless that is allowed") {
-  const Tensor captured = vector_of({3, 4});
+  const Tensor captured = numbers({3, 4});
   const auto f = [&captured](const Inputs& in) { return product(in[0], captured); };
-  const Inputs inputs{vector_of({1, 2}), vector_of({3, 4})};
+  const Inputs inputs{numbers({1, 2}), numbers({3, 4})};
   failing(gradcheck(f, inputs), Diagnosis::unused_input, "input 1");
   passing(gradcheck(f, inputs, {.allow_unused = true}));
 }
 
 TEST_CASE("gradgradcheck tells a zero second derivative from an input that nothing depends on") {
-  const Tensor captured = vector_of({3, 4});
+  const Tensor captured = numbers({3, 4});
   const auto linear = [&captured](const Inputs& in) { return product(in[0], captured); };
-  passing(gradgradcheck(linear, {vector_of({1, 2})}));
-  const Inputs inputs{vector_of({1, 2}), vector_of({3, 4})};
+  passing(gradgradcheck(linear, {numbers({1, 2})}));
+  const Inputs inputs{numbers({1, 2}), numbers({3, 4})};
   const GradcheckReport report = gradgradcheck(linear, inputs);
   failing(report, Diagnosis::unused_input, "input 1");
   CHECK(report.check == "gradgradcheck");
   passing(gradgradcheck(linear, inputs, {.allow_unused = true}));
-  failing(gradgradcheck([&](const Inputs&) { return captured; }, {vector_of({1, 2})}),
+  failing(gradgradcheck([&](const Inputs&) { return captured; }, {numbers({1, 2})}),
           Diagnosis::unused_input, "input 0");
 }
 
 TEST_CASE("diagnosis: another value under a tape, or for another layout") {
   const auto under_tape = [](const Inputs& in) { return scaled(in[0], Tape::recording() ? 2 : 3); };
-  failing(gradcheck(under_tape, {vector_of({1, 2})}), Diagnosis::other_value, "under a tape");
+  failing(gradcheck(under_tape, {numbers({1, 2})}), Diagnosis::other_value, "under a tape");
   const auto another_shape = [](const Inputs& in) {
     return Tape::recording() ? total(in[0]) : scaled(in[0], 2);
   };
-  failing(gradcheck(another_shape, {vector_of({1, 2})}), Diagnosis::other_value, "other shapes");
+  failing(gradcheck(another_shape, {numbers({1, 2})}), Diagnosis::other_value, "other shapes");
   const auto ignores_strides = [](const Inputs& in) {
     return scaled(alias(in[0], in[0].shape(), contiguous_strides(in[0].shape()), 0), 2);
   };
@@ -410,8 +409,8 @@ TEST_CASE("gradgradcheck finds a rule that is right but cannot be differentiated
         in[0], [](double v) { return v * v; },
         [](const Tensor& g, const Tensor& x) { return Grads(scaled(product(g, x.detach()), 2)); });
   };
-  passing(gradcheck(f, {vector_of({1, 2})}));
-  const GradcheckReport of_input = failing(gradgradcheck(f, {vector_of({1, 2})}), Diagnosis::lost);
+  passing(gradcheck(f, {numbers({1, 2})}));
+  const GradcheckReport of_input = failing(gradgradcheck(f, {numbers({1, 2})}), Diagnosis::lost);
   CHECK(of_input.input_name == "input 0");
   const auto g_detached = [](const Inputs& in) {
     return custom(
@@ -419,14 +418,14 @@ TEST_CASE("gradgradcheck finds a rule that is right but cannot be differentiated
         [](const Tensor& g, const Tensor& x) { return Grads(scaled(product(g.detach(), x), 2)); });
   };
   const GradcheckReport of_upstream =
-      failing(gradgradcheck(g_detached, {vector_of({1, 2})}), Diagnosis::lost);
+      failing(gradgradcheck(g_detached, {numbers({1, 2})}), Diagnosis::lost);
   CHECK(of_upstream.input_name == "upstream 0");
 }
 
 TEST_CASE("gradgradcheck wants results in f64, whose differences are no noise") {
   const auto narrowed = [](const Inputs& in) { return to(in[0], DType::f32); };
   check_throws(ErrorKind::dtype, {"gradgradcheck", "f32"}, [&] {
-    gradgradcheck(narrowed, {vector_of({1, 2})});
+    gradgradcheck(narrowed, {numbers({1, 2})});
   });
 }
 
@@ -438,8 +437,8 @@ TEST_CASE("gradgradcheck finds a rule that gives another gradient under create_g
           return Grads(scaled(product(g, x), Tape::recording() ? 3 : 2));
         });
   };
-  passing(gradcheck(f, {vector_of({1, 2})}));
-  failing(gradgradcheck(f, {vector_of({1, 2})}), Diagnosis::other_value);
+  passing(gradcheck(f, {numbers({1, 2})}));
+  failing(gradgradcheck(f, {numbers({1, 2})}), Diagnosis::other_value);
 }
 
 TEST_CASE("reports write a point in every locale") {
@@ -454,7 +453,7 @@ TEST_CASE("reports write a point in every locale") {
             return Grads{elementwise(g, x, [](double dy, double) { return 1.5 * dy; })};
           });
     };
-    return to_string(gradcheck(wrong, {vector_of({1, 2.5})}));
+    return to_string(gradcheck(wrong, {numbers({1, 2.5})}));
   };
   const std::string classic = report();
   CHECK(classic.find("1.5") != std::string::npos);

@@ -1,5 +1,6 @@
 #include "support/checks.h"
 #include "support/folder.h"
+#include "support/graph_figures.h"
 #include "support/program.h"
 #include "support/training_steps.h"
 
@@ -42,9 +43,7 @@ TEST_CASE("figures of an assertion are those of the graph") {
   CHECK(figure("slots") == std::ssize(step().saved));
   CHECK(figure("count") == std::ssize(step().nodes));
   CHECK(figure("peak") == graph::timeline(step()).peak);
-  std::int64_t flops = 0;
-  for (const Graph::Node& node : step().nodes) flops += node.flops;
-  CHECK(figure("flops") == flops);
+  CHECK(figure("flops") == flops(step()));
   // Two layers, in each the weights (2, 3, 7, 7), kept by two slots; and one mask of (7, 7).
   CHECK(figure("square(7)") == 3);
   CHECK(figure("square(7, operation=\"softmax\")") == 2);

@@ -21,13 +21,6 @@ using namespace tapehead::tests;
 
 namespace {
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++found;
-  return found;
-}
-
 // What the page holds in the element of that id.
 std::string data(const std::string& page, const std::string& id) {
   const std::string start = "<script type=\"application/json\" id=\"" + id + "\">";

@@ -2,6 +2,7 @@
 #include "support/folder.h"
 #include "support/program.h"
 #include "support/training_steps.h"
+#include "support/values.h"
 
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/lint.h>
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -147,7 +147,6 @@ TEST_CASE("lint: softmax makes the mask of masked_fill superfluous, other reader
       if (also_read) (void)(y + filled);
     });
   };
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   check_fires(step(-infinity, false), "masked_fill", "masked_fill", "mask", 9);
   CHECK(findings(step(-infinity, true), "masked_fill").empty());
   CHECK(findings(step(-1, false), "masked_fill").empty());

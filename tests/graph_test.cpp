@@ -18,6 +18,7 @@
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::count;
 using tests::infinity;
 
 namespace {
@@ -70,13 +71,6 @@ struct Drawing {
     graph.saved.push_back({static_cast<std::int64_t>(graph.nodes.size()) - 1, "x", "", {0}, id});
   }
 };
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++found;
-  return found;
-}
 
 struct GptStep {
   Graph graph;

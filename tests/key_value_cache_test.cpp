@@ -1,4 +1,5 @@
 // The key/value cache: decoding step by step against one pass over the whole sequence.
+#include "support/attention.h"
 #include "support/checks.h"
 #include "support/tensors.h"
 
@@ -21,9 +22,7 @@ namespace {
 using Values = std::vector<double>;
 
 MultiHeadAttention make_attention(AttentionPath path = AttentionPath::composed) {
-  Generator generator(3);
-  return MultiHeadAttention({.embed_dim = 6, .num_heads = 2, .path = path, .dtype = DType::f64},
-                            generator);
+  return tests::make_attention({.embed_dim = 6, .num_heads = 2, .path = path});
 }
 
 // Feeds x to `decode` in parts of these lengths and checks each against the same part of `whole`.

@@ -1,5 +1,6 @@
 // What matmul, linear and einsum promise beyond the table of operation cases.
 #include "support/checks.h"
+#include "support/names.h"
 
 #include <tapehead/core/count.h>
 #include <tapehead/core/dry_run.h>
@@ -19,6 +20,7 @@
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::operations;
 
 namespace {
 
@@ -26,13 +28,6 @@ using Values = std::vector<double>;
 
 Tensor f64(const Values& values, const Shape& shape) { return from_vector(values, shape); }
 Tensor ones64(const Shape& shape) { return ones(shape, DType::f64); }
-
-// Operations on a tape in order.
-std::vector<std::string> operations(const Tape& tape) {
-  std::vector<std::string> names;
-  for (const Graph::Node& node : tape.graph().nodes) names.push_back(node.operation);
-  return names;
-}
 
 // Live bytes at the peak of `run`, above those at its start.
 template <class F>
@@ -311,7 +306,7 @@ TEST_CASE("a contraction of strided heads is two views and one matmul") {
   Tape tape;
   const Tensor scores = einsum("bqhd,bkhd->bhqk", {q, k});
   CHECK(scores.shape() == Shape{2, 3, 5, 6});
-  CHECK(operations(tape) == std::vector<std::string>{"permute", "permute", "matmul"});
+  CHECK(operations(tape.graph()) == std::vector<std::string>{"permute", "permute", "matmul"});
 }
 
 TEST_CASE("malformed equations are value errors, sizes that do not fit shape errors") {

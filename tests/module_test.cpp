@@ -1,5 +1,6 @@
 // Modules: names, traversal, state dicts, modes, paths; and the layers.
 #include "support/checks.h"
+#include "support/names.h"
 
 #include <tapehead/nn/gpt.h>
 #include <tapehead/nn/layers.h>
@@ -18,14 +19,9 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::names_of;
 
 namespace {
-
-std::vector<std::string> names(const StateDict& state) {
-  std::vector<std::string> names;
-  for (const NamedTensor& entry : state) names.push_back(entry.name);
-  return names;
-}
 
 using Names = std::vector<std::string>;
 using Values = std::vector<double>;
@@ -97,8 +93,8 @@ TEST_CASE("visit() names children in lists, optional ones and nameless ones") {
   const Names expected = {"door.weight",    "door.bias",    "rooms.0.weight", "rooms.0.bias",
                           "rooms.1.weight", "rooms.1.bias", "roof.weight",    "roof.bias",
                           "weight",         "bias",         "number"};
-  CHECK(names(house.state_dict()) == expected);
-  CHECK(names(house.named_parameters()) == expected);
+  CHECK(names_of(house.state_dict()) == expected);
+  CHECK(names_of(house.named_parameters()) == expected);
   CHECK(house.parameters().size() == expected.size());
   CHECK(house.parameter_count() == 9 + 12 + 12 + 6 + 8 + 1);
   house.garage.emplace(1, 1);
@@ -107,8 +103,8 @@ TEST_CASE("visit() names children in lists, optional ones and nameless ones") {
 
 TEST_CASE("a tied parameter is one parameter, with both names in the state dict") {
   Tied tied;
-  CHECK(names(tied.named_parameters()) == Names{"a"});
-  CHECK(names(tied.state_dict()) == Names{"a", "b"});
+  CHECK(names_of(tied.named_parameters()) == Names{"a"});
+  CHECK(names_of(tied.state_dict()) == Names{"a", "b"});
   CHECK(tied.parameter_count() == 1);
 }
 
@@ -149,7 +145,7 @@ TEST_CASE("operations are recorded under the module path of the outermost module
   Names leaves;
   for (const Graph::Value& value : graph.values)
     if (value.leaf) leaves.push_back(value.name);
-  CHECK(leaves == names(house.state_dict()));
+  CHECK(leaves == names_of(house.state_dict()));
 }
 
 TEST_CASE("a replaced child keeps its place in module paths") {
@@ -311,7 +307,7 @@ TEST_CASE("Linear starts from U(-1/sqrt(in), 1/sqrt(in)) and computes x W^T + b"
 
 TEST_CASE("Linear without bias has no bias, and sizes must be positive") {
   const Linear layer({.in_features = 2, .out_features = 3, .bias = false});
-  CHECK(names(layer.state_dict()) == Names{"weight"});
+  CHECK(names_of(layer.state_dict()) == Names{"weight"});
   check_throws(ErrorKind::value, {"in_features", "0"}, [] { Linear(0, 3); });
   check_throws(ErrorKind::value, {"out_features", "-1"}, [] { Linear(3, -1); });
 }

@@ -3,10 +3,10 @@
 // multi_head_attention_test.cpp.
 #include "support/attention.h"
 #include "support/checks.h"
+#include "support/gradients.h"
 #include "support/names.h"
 #include "support/tensors.h"
 
-#include <tapehead/core/gradcheck.h>
 #include <tapehead/core/memory.h>
 #include <tapehead/nn/projection_layouts.h>
 #include <tapehead/ops/compare_values.h>
@@ -20,6 +20,8 @@
 
 using namespace tapehead;
 using namespace tapehead::nn;
+using tests::check_first_order;
+using tests::check_second_order;
 using tests::check_throws;
 using tests::few_roundings;
 using tests::make_attention;
@@ -94,10 +96,8 @@ TEST_CASE("grouped heads' packed projections have right gradients of both orders
     return attn(in[0], Mask::causal());
   };
   const std::vector<Tensor> inputs = {noise({2, 3, 8}, 1), noise({16, 8}, 2), noise({16}, 3)};
-  const GradcheckReport first = gradcheck(f, inputs, {.fast = true});
-  CHECK_MESSAGE(first.ok, to_string(first));
-  const GradcheckReport second = gradgradcheck(f, inputs, {.fast = true});
-  CHECK_MESSAGE(second.ok, to_string(second));
+  check_first_order(f, inputs, {.fast = true});
+  check_second_order(f, inputs, {.fast = true});
 }
 
 TEST_CASE("a cache of grouped heads holds their keys only, and decodes as one pass") {
@@ -211,10 +211,8 @@ TEST_CASE("rotary attention has right gradients, those of the projections includ
     return attn(in[0], Mask::causal());
   };
   const std::vector<Tensor> inputs = {noise({2, 3, 8}, 1), noise({16, 8}, 2)};
-  const GradcheckReport first = gradcheck(f, inputs, {.fast = true});
-  CHECK_MESSAGE(first.ok, to_string(first));
-  const GradcheckReport second = gradgradcheck(f, inputs, {.fast = true});
-  CHECK_MESSAGE(second.ok, to_string(second));
+  check_first_order(f, inputs, {.fast = true});
+  check_second_order(f, inputs, {.fast = true});
 }
 
 TEST_CASE("rotary positions of odd heads, or of keys elsewhere, are errors") {

@@ -2,12 +2,12 @@
 // multi_head_attention_options_test.cpp.
 #include "support/attention.h"
 #include "support/checks.h"
+#include "support/gradients.h"
 #include "support/names.h"
 #include "support/tensors.h"
 #include "support/values.h"
 
 #include <tapehead/core/dry_run.h>
-#include <tapehead/core/gradcheck.h>
 #include <tapehead/core/memory.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
@@ -28,6 +28,8 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::boolean;
+using tests::check_first_order;
+using tests::check_second_order;
 using tests::check_throws;
 using tests::infinity;
 using tests::make_attention;
@@ -143,8 +145,7 @@ TEST_CASE("cross-attention with its own key and value features, and its gradient
   };
   const std::vector<Tensor> inputs = {noise({2, 2, 4}, 1), noise({2, 3, 3}, 2), noise({2, 3, 5}, 3),
                                       noise({4, 3}, 4), noise({12}, 5)};
-  const GradcheckReport report = gradcheck(f, inputs);
-  CHECK_MESSAGE(report.ok, to_string(report));
+  check_first_order(f, inputs);
 }
 
 TEST_CASE("self-attention's packed projections have right gradients of both orders") {
@@ -157,10 +158,8 @@ TEST_CASE("self-attention's packed projections have right gradients of both orde
   };
   const std::vector<Tensor> inputs = {noise({2, 3, 4}, 1), noise({12, 4}, 2), noise({12}, 3),
                                       noise({4, 4}, 4)};
-  const GradcheckReport first = gradcheck(f, inputs, {.fast = true});
-  CHECK_MESSAGE(first.ok, to_string(first));
-  const GradcheckReport second = gradgradcheck(f, inputs, {.fast = true});
-  CHECK_MESSAGE(second.ok, to_string(second));
+  check_first_order(f, inputs, {.fast = true});
+  check_second_order(f, inputs, {.fast = true});
 }
 
 TEST_CASE("input without a batch gives the batch's result without a batch") {
@@ -199,8 +198,7 @@ TEST_CASE("the returned weights can be differentiated") {
     auto result = attn.with_weights(in[0], in[0], in[0], Mask::causal());
     return std::vector<Tensor>{result.output, result.weights};
   };
-  const GradcheckReport report = gradcheck(f, {noise({2, 3, 4}, 1)});
-  CHECK_MESSAGE(report.ok, to_string(report));
+  check_first_order(f, {noise({2, 3, 4}, 1)});
 }
 
 TEST_CASE("ATTN-4 dropout acts in training mode only: evaluation draws nothing") {

@@ -1,6 +1,7 @@
 // Optimizers, clipping. The expected values of the OPT items are those of PyTorch's formulas,
 // to the digits given there.
 #include "support/checks.h"
+#include "support/values.h"
 
 #include <tapehead/core/parallel.h>
 #include <tapehead/nn/optimizer.h>
@@ -14,17 +15,16 @@
 #include <tapehead/ops/write.h>
 
 #include <cmath>
-#include <limits>
 
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::check_throws;
+using tests::infinity;
+using tests::not_a_number;
 
 namespace {
 
 using Values = std::vector<double>;
-const double not_a_number = std::numeric_limits<double>::quiet_NaN();
-const double infinity = std::numeric_limits<double>::infinity();
 
 Tensor leaf(const Shape& shape, double value, DType dtype = DType::f64) {
   return parameter(full(shape, value, dtype));

@@ -38,11 +38,11 @@
 using namespace tapehead;
 using tests::check_throws;
 using tests::infinity;
+using tests::not_a_number;
 
 namespace {
 
 using Values = std::vector<double>;
-const double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 // A language model small enough for many steps, and its data.
 struct Training {

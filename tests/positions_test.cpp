@@ -1,9 +1,9 @@
 // Positions: sinusoidal, learned, rotary and ALiBi, against their papers' formulas and by hand.
 #include "support/checks.h"
+#include "support/gradients.h"
 #include "support/tensors.h"
 
 #include <tapehead/core/dry_run.h>
-#include <tapehead/core/gradcheck.h>
 #include <tapehead/nn/attention.h>
 #include <tapehead/nn/positions.h>
 #include <tapehead/ops/compare_values.h>
@@ -18,6 +18,8 @@
 
 using namespace tapehead;
 using namespace tapehead::nn;
+using tests::check_first_order;
+using tests::check_second_order;
 using tests::check_throws;
 using tests::f64;
 using tests::noise;
@@ -156,10 +158,8 @@ TEST_CASE("rotary positions have gradients of both orders, and save the table al
     const RotaryTable table = rotary_table(3, 4, 2, {.pairs = pairs}, DType::f64);
     const auto f = [&](const std::vector<Tensor>& in) { return rotate_positions(in[0], table); };
     const std::vector<Tensor> inputs = {noise({2, 3, 4}, 1)};
-    const GradcheckReport first = gradcheck(f, inputs);
-    CHECK_MESSAGE(first.ok, to_string(first));
-    const GradcheckReport second = gradgradcheck(f, inputs);
-    CHECK_MESSAGE(second.ok, to_string(second));
+    check_first_order(f, inputs);
+    check_second_order(f, inputs);
     const Tensor x = parameter(noise({2, 3, 4}, 1));
     Tape tape;
     const Tensor y = rotate_positions(x, table);

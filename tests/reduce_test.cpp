@@ -1,6 +1,7 @@
 // Reductions, running sums and searches: what the table of operation cases does not say of them.
 // Names open with the id of the pitfall that a test is about.
 #include "support/checks.h"
+#include "support/tensors.h"
 #include "support/values.h"
 
 #include <tapehead/core/parallel.h>
@@ -34,10 +35,6 @@ Values gradient_of(const std::function<Tensor(const Tensor&)>& f, Tensor x, Tens
   return tape.gradient(y, {leaf}, upstream)[leaf].to_vector();
 }
 
-Tensor f64(std::vector<double> values) {
-  return from_vector(values, {static_cast<std::int64_t>(values.size())});
-}
-
 TEST_CASE("BCAST-2: the gradient of a mean over several dims goes back to the right places") {
   const std::vector<Dims> spellings = {{1, 2}, {2, 1}, {-1, 1}, {-2, -1}};
   const Values want = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
@@ -46,7 +43,7 @@ TEST_CASE("BCAST-2: the gradient of a mean over several dims goes back to the ri
     for (const bool keepdim : {false, true}) {
       const Shape shape = keepdim ? Shape{2, 1, 1} : Shape{2};
       const auto f = [&](const Tensor& x) { return mean(x, dims, keepdim); };
-      const Tensor upstream = reshape(f64({12, 24}), shape);
+      const Tensor upstream = reshape(numbers({12, 24}), shape);
       CHECK(gradient_of(f, ones({2, 3, 4}, DType::f64), upstream) == want);
     }
   }
@@ -58,7 +55,7 @@ TEST_CASE("BCAST-2: the gradient of a mean over several dims goes back to the ri
 
 TEST_CASE("ZERO-3: summing back over an empty broadcast dim gives zeros, not a shape error") {
   const Tensor a = parameter(zeros({4, 0}, DType::f64));
-  const Tensor b = parameter(f64({1, 2, 3, 4}));
+  const Tensor b = parameter(numbers({1, 2, 3, 4}));
   Tape tape;
   const Tensor total = sum(add(a, reshape(b, {4, 1})));
   const Gradients gradients = tape.gradient(total, {a, b});
@@ -102,8 +99,8 @@ TEST_CASE("Over an empty dim: sum 0, prod 1, mean NaN, logsumexp -inf, any false
 TEST_CASE("EDGE-1: amax shares between ties, max with index chooses the first") {
   const auto first = [](const Tensor& x) { return max(x, 0).values; };
   const auto shared = [](const Tensor& x) { return amax(x); };
-  CHECK(gradient_of(shared, f64({2, 2, 1})) == Values{0.5, 0.5, 0});
-  CHECK(gradient_of(first, f64({2, 2, 1})) == Values{1, 0, 0});
+  CHECK(gradient_of(shared, numbers({2, 2, 1})) == Values{0.5, 0.5, 0});
+  CHECK(gradient_of(first, numbers({2, 2, 1})) == Values{1, 0, 0});
   const auto columns = [](const Tensor& x) { return amax(x, {0}); };
   CHECK(gradient_of(columns, ones({4, 3}, DType::f64)) == Values(12, 0.25));
 }
@@ -111,11 +108,11 @@ TEST_CASE("EDGE-1: amax shares between ties, max with index chooses the first") 
 TEST_CASE("The gradient of amax adds up to the upstream gradient where the maximum is NaN, too") {
   const auto f = [](const Tensor& x) { return amax(x, {1}); };
   const Tensor x = tensor({{1, not_a_number, 3}, {0, 5, 5}}, DType::f64);
-  CHECK(gradient_of(f, clone(x), f64({7, 3})) == Values{0, 7, 0, 0, 1.5, 1.5});
+  CHECK(gradient_of(f, clone(x), numbers({7, 3})) == Values{0, 7, 0, 0, 1.5, 1.5});
 }
 
 TEST_CASE("An infinite upstream gradient of amax makes no NaN of the elements that lost") {
-  CHECK(gradient_of([](const Tensor& x) { return amax(x); }, f64({1, 2}),
+  CHECK(gradient_of([](const Tensor& x) { return amax(x); }, numbers({1, 2}),
                     tensor(infinity, DType::f64)) == Values{0, infinity});
 }
 
@@ -124,17 +121,17 @@ TEST_CASE("EDGE-3: the gradient of a norm is 0 at 0") {
   const auto norm1 = [](const Tensor& x) { return norm(x, 1); };
   const auto norm3 = [](const Tensor& x) { return norm(x, 3); };
   const auto largest = [](const Tensor& x) { return norm(x, infinity); };
-  CHECK(norm(f64({3, 4})).item() == 5);
-  const Values of_34 = gradient_of(norm2, f64({3, 4}));
+  CHECK(norm(numbers({3, 4})).item() == 5);
+  const Values of_34 = gradient_of(norm2, numbers({3, 4}));
   CHECK(of_34[0] == doctest::Approx(0.6).epsilon(1e-15));
   CHECK(of_34[1] == doctest::Approx(0.8).epsilon(1e-15));
-  CHECK(gradient_of(norm2, f64({0, 0})) == Values{0, 0});
-  CHECK(gradient_of(norm1, f64({0, 0, 2})) == Values{0, 0, 1});
-  CHECK(gradient_of(norm3, f64({0, 0})) == Values{0, 0});
-  CHECK(gradient_of(largest, f64({1, -3})) == Values{0, -1});
+  CHECK(gradient_of(norm2, numbers({0, 0})) == Values{0, 0});
+  CHECK(gradient_of(norm1, numbers({0, 0, 2})) == Values{0, 0, 1});
+  CHECK(gradient_of(norm3, numbers({0, 0})) == Values{0, 0});
+  CHECK(gradient_of(largest, numbers({1, -3})) == Values{0, -1});
   // (27 + 64 + 125)^(1/3) = 6, and the slope is x^2 / 36; pow is right to a few roundings.
-  CHECK(norm(f64({3, 4, 5}), 3).item() == doctest::Approx(6).epsilon(1e-14));
-  CHECK(gradient_of(norm3, f64({3, 4, 5}))[2] == doctest::Approx(25.0 / 36).epsilon(1e-14));
+  CHECK(norm(numbers({3, 4, 5}), 3).item() == doctest::Approx(6).epsilon(1e-14));
+  CHECK(gradient_of(norm3, numbers({3, 4, 5}))[2] == doctest::Approx(25.0 / 36).epsilon(1e-14));
   check_throws(ErrorKind::value, {"p ="}, [] { norm(ones({2}), 0); });
 }
 
@@ -145,12 +142,12 @@ TEST_CASE("EDGE-3: the gradient of a norm with p < 2 is 0 where an element is, a
     const Values g_rows = gradient_of(rows, tensor({{0, 0}, {0, 3}}, DType::f64));
     CHECK(Values(g_rows.begin(), g_rows.end() - 1) == Values{0, 0, 0});
     CHECK(g_rows[3] == doctest::Approx(1).epsilon(1e-15));
-    const Tensor x = parameter(f64({0, 3}));
+    const Tensor x = parameter(numbers({0, 3}));
     Tape tape;
     const Tensor y = norm(x, p);
     const Tensor g = tape.gradient(y, {x}, {}, {.create_graph = true})[x];
     // |x| of the one element that is not 0 has no curvature: (p - 1) / 3 - (p - 1) / 3.
-    for (const double h : tape.gradient(g, {x}, f64({1, 1}))[x].to_vector())
+    for (const double h : tape.gradient(g, {x}, numbers({1, 1}))[x].to_vector())
       CHECK(std::abs(h) <= 1e-15);
   }
 }
@@ -163,7 +160,7 @@ TEST_CASE("The second derivative of std and norm at 0 is 0, not NaN") {
     Tape tape;
     const Tensor y = f(x);
     const Tensor g = tape.gradient(y, {x}, {}, {.create_graph = true})[x];
-    const Tensor s = sum(mul(g, f64({1, 2, 3})));
+    const Tensor s = sum(mul(g, numbers({1, 2, 3})));
     CHECK(g.to_vector() == Values{0, 0, 0});
     CHECK(tape.gradient(s, {x})[x].to_vector() == Values{0, 0, 0});
   }
@@ -186,12 +183,12 @@ TEST_CASE(
 
 TEST_CASE("EDGE-5: the gradient of a product never divides by the input") {
   const auto f = [](const Tensor& x) { return prod(x, 0); };
-  CHECK(gradient_of(f, f64({2, 0, 3, 4})) == Values{0, 24, 0, 0});
-  CHECK(gradient_of(f, f64({2, 0, 0, 4})) == Values{0, 0, 0, 0});
+  CHECK(gradient_of(f, numbers({2, 0, 3, 4})) == Values{0, 24, 0, 0});
+  CHECK(gradient_of(f, numbers({2, 0, 0, 4})) == Values{0, 0, 0, 0});
 }
 
 TEST_CASE("The second derivative of a product is right with zeros in it") {
-  const Tensor x = parameter(f64({2, 0, 0, 4}));
+  const Tensor x = parameter(numbers({2, 0, 0, 4}));
   Tape tape;
   const Tensor y = prod(x, 0);
   const Tensor g = tape.gradient(y, {x}, {}, {.create_graph = true})[x];
@@ -203,13 +200,13 @@ TEST_CASE("The second derivative of a product is right with zeros in it") {
 TEST_CASE(
     "The gradient of a product is one by IEEE, recorded or not, with infinities and NaN in it") {
   const auto check = [](const Values& values, const Values& want) {
-    const Tensor x = parameter(f64(values));
+    const Tensor x = parameter(numbers(values));
     for (const bool create_graph : {false, true}) {
       CAPTURE(create_graph);
       Tape tape;
       const Tensor y = prod(x, 0);
       const Tensor dx = tape.gradient(y, {x}, {}, {.create_graph = create_graph})[x];
-      CHECK(allclose(dx.detach(), f64(want), 0, 0, true));
+      CHECK(allclose(dx.detach(), numbers(want), 0, 0, true));
     }
   };
   // With a zero in it these are PyTorch's.
@@ -223,9 +220,9 @@ TEST_CASE(
 }
 
 TEST_CASE("EDGE-6: the variance of one element is NaN when corrected, else 0 with gradient 0") {
-  CHECK(std::isnan(var(f64({2})).item()));
-  CHECK(var(f64({2}), {}, 0).item() == 0);
-  CHECK(gradient_of([](const Tensor& x) { return var(x, {}, 0); }, f64({2})) == Values{0});
+  CHECK(std::isnan(var(numbers({2})).item()));
+  CHECK(var(numbers({2}), {}, 0).item() == 0);
+  CHECK(gradient_of([](const Tensor& x) { return var(x, {}, 0); }, numbers({2})) == Values{0});
 }
 
 TEST_CASE("ACC-1: a float32 sum does not stop growing at 2^24") {
@@ -253,7 +250,7 @@ TEST_CASE("ACC-3: tenths, variances, norms and means of float32 are right to a r
 
 TEST_CASE("The variance of float64 numbers with a large mean does not cancel") {
   // Of 0..4 the variance is 2.5; the deviations of 1e9 + 0..4 from their mean are exact.
-  CHECK(var(f64({1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9 + 4})).item() == 2.5);
+  CHECK(var(numbers({1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9 + 4})).item() == 2.5);
 }
 
 TEST_CASE("The gradient of var is exactly 0 for equal values, though their mean is rounded") {
@@ -311,20 +308,20 @@ TEST_CASE("The gradient of logsumexp is softmax, however coarse the result") {
 }
 
 TEST_CASE("logsumexp holds for large, infinite and missing values") {
-  CHECK(logsumexp(f64({1e4, 1e4})).item() == doctest::Approx(1e4 + std::log(2)).epsilon(1e-15));
-  CHECK(logsumexp(f64({-infinity, 3})).item() == 3);
-  CHECK(logsumexp(f64({-infinity, -infinity})).item() == -infinity);
-  CHECK(logsumexp(f64({infinity, 3})).item() == infinity);
-  CHECK(std::isnan(logsumexp(f64({not_a_number, 3})).item()));
-  CHECK(gradient_of([](const Tensor& x) { return logsumexp(x); }, f64({-infinity, 3})) ==
+  CHECK(logsumexp(numbers({1e4, 1e4})).item() == doctest::Approx(1e4 + std::log(2)).epsilon(1e-15));
+  CHECK(logsumexp(numbers({-infinity, 3})).item() == 3);
+  CHECK(logsumexp(numbers({-infinity, -infinity})).item() == -infinity);
+  CHECK(logsumexp(numbers({infinity, 3})).item() == infinity);
+  CHECK(std::isnan(logsumexp(numbers({not_a_number, 3})).item()));
+  CHECK(gradient_of([](const Tensor& x) { return logsumexp(x); }, numbers({-infinity, 3})) ==
         Values{0, 1});
 }
 
 TEST_CASE("Searches take the first of equal values, and NaN before all others") {
-  CHECK(argmax(f64({1, 3, 3, 2})).item<std::int64_t>() == 1);
-  CHECK(argmin(f64({2, 1, 3, 1})).item<std::int64_t>() == 1);
-  CHECK(argmax(f64({1, not_a_number, 5, not_a_number})).item<std::int64_t>() == 1);
-  CHECK(argmin(f64({1, not_a_number, 5, not_a_number})).item<std::int64_t>() == 1);
+  CHECK(argmax(numbers({1, 3, 3, 2})).item<std::int64_t>() == 1);
+  CHECK(argmin(numbers({2, 1, 3, 1})).item<std::int64_t>() == 1);
+  CHECK(argmax(numbers({1, not_a_number, 5, not_a_number})).item<std::int64_t>() == 1);
+  CHECK(argmin(numbers({1, not_a_number, 5, not_a_number})).item<std::int64_t>() == 1);
   // The same along columns, which is another loop.
   const Tensor columns = tensor({{1, 4}, {not_a_number, 7}, {5, 7}, {not_a_number, 0}}, DType::f64);
   CHECK(argmax(columns, 0).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 1});
@@ -342,7 +339,7 @@ TEST_CASE("argmax of long rows finds the place wherever it is") {
 }
 
 TEST_CASE("topk gives values best first, the first of equals, and the gradient to the chosen") {
-  const Tensor x = f64({1, 5, not_a_number, 5, 2});
+  const Tensor x = numbers({1, 5, not_a_number, 5, 2});
   const auto [values, indices] = topk(x, 3);
   CHECK(std::isnan(values.to_vector()[0]));
   CHECK(indices.to_vector<std::int64_t>() == std::vector<std::int64_t>{2, 1, 3});
@@ -353,8 +350,8 @@ TEST_CASE("topk gives values best first, the first of equals, and the gradient t
   CHECK(best.values.shape() == Shape{2, 2});
   CHECK(best.values.to_vector() == Values{3, 6, 2, 5});
   CHECK(best.indices.to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 1, 2, 2});
-  CHECK(gradient_of([](const Tensor& t) { return topk(t, 2).values; }, f64({1, 7, 5, 2}),
-                    f64({10, 20})) == Values{0, 10, 20, 0});
+  CHECK(gradient_of([](const Tensor& t) { return topk(t, 2).values; }, numbers({1, 7, 5, 2}),
+                    numbers({10, 20})) == Values{0, 10, 20, 0});
   CHECK(topk(x, 0).values.shape() == Shape{0});
   const ValuesAndIndices of_scalar = topk(tensor(7), 1);
   CHECK(of_scalar.values.item() == 7);

@@ -1,9 +1,10 @@
 // scaled_dot_product_attention: PyTorch's reading of its arguments.
+#include "support/attention.h"
 #include "support/checks.h"
+#include "support/gradients.h"
 #include "support/tensors.h"
 #include "support/values.h"
 
-#include <tapehead/core/gradcheck.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/sdpa.h>
 #include <tapehead/ops/binary.h>
@@ -18,6 +19,9 @@
 using namespace tapehead;
 using namespace tapehead::nn;
 using tests::boolean;
+using tests::both_paths;
+using tests::check_first_order;
+using tests::check_second_order;
 using tests::check_throws;
 using tests::f64;
 using tests::infinity;
@@ -26,8 +30,6 @@ using tests::noise;
 namespace {
 
 using Values = std::vector<double>;
-
-constexpr AttentionPath both_paths[] = {AttentionPath::composed, AttentionPath::fused};
 
 }  // namespace
 
@@ -72,10 +74,8 @@ TEST_CASE("the formula that PyTorch documents, with gradients of both orders") {
   const Tensor product = matmul(inputs[0], transpose(inputs[1], -2, -1));
   const Tensor weights = softmax(product * 0.3 + inputs[3], -1);
   CHECK(allclose(f(inputs), matmul(weights, inputs[2]), 1e-14, 1e-14));
-  const GradcheckReport first = gradcheck(f, inputs);
-  CHECK_MESSAGE(first.ok, to_string(first));
-  const GradcheckReport second = gradgradcheck(f, inputs, {.fast = true});
-  CHECK_MESSAGE(second.ok, to_string(second));
+  check_first_order(f, inputs);
+  check_second_order(f, inputs, {.fast = true});
 }
 
 TEST_CASE("the scale is 1 / sqrt(E) unless given, and 0 is a scale") {

@@ -23,7 +23,6 @@
 #include <tapehead/ops/write.h>
 
 #include <cmath>
-#include <limits>
 #include <random>
 
 using namespace tapehead;
@@ -31,7 +30,6 @@ using namespace tapehead::tests;
 
 namespace {
 
-const double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array storage_dtypes = {DType::bf16, DType::f16};
 
 // A two-byte format by its definition, with which the library's bit arithmetic is compared.

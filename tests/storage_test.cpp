@@ -1,9 +1,11 @@
 // Storages, the bytes on the books, reuse of buffers, and what happens when memory runs out.
 #include "support/checks.h"
+#include "support/memory_limit.h"
 #include "support/toy_operations.h"
 
 using namespace tapehead;
 using tests::check_throws;
+using tests::MemoryLimit;
 using toy::leaf;
 using toy::product;
 using toy::scaled;
@@ -16,12 +18,6 @@ constexpr std::int64_t megabyte = 1 << 20;
 Tensor bytes_of(std::int64_t count, const char* operation = "bytes_of") {
   return empty(operation, {count}, DType::boolean);
 }
-
-// Puts the memory limit back however a test ends.
-struct Limit {
-  explicit Limit(std::int64_t bytes) { set_memory_limit(bytes); }
-  ~Limit() { set_memory_limit(0); }
-};
 
 }  // namespace
 
@@ -219,7 +215,7 @@ TEST_CASE(
     "beyond the memory limit an error names the request, the limit and the largest storages") {
   trim();
   const Tensor big = bytes_of(3 * megabyte, "big_one"), less = bytes_of(2 * megabyte, "less");
-  const Limit limit(memory_stats().reserved + megabyte);
+  const MemoryLimit limit(memory_stats().reserved + megabyte);
   check_throws(ErrorKind::out_of_memory,
                {"too_much: ", std::to_string(2 * megabyte), "limit", "big_one",
                 std::to_string(3 * megabyte) + " bytes (transient, made by big_one), " +
@@ -232,7 +228,7 @@ TEST_CASE(
 TEST_CASE("kept buffers give way before the limit refuses") {
   trim();
   { const Tensor freed = bytes_of(4 * megabyte); }
-  const Limit limit(memory_stats().reserved + megabyte);
+  const MemoryLimit limit(memory_stats().reserved + megabyte);
   const Tensor x = bytes_of(3 * megabyte);  // another size class: the kept one must go
   CHECK(x.defined());
 }

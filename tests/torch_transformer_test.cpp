@@ -1,6 +1,7 @@
 // What PyTorch wrote (tests/support/make_torch_transformers.py) loads by its names and computes the
 // same: torch.nn.TransformerEncoder and TransformerDecoder, post-norm with relu, and pre-norm with
 // gelu and a last norm.
+#include "support/attention.h"
 #include "support/checks.h"
 
 #include <tapehead/nn/mask_conversions.h>
@@ -69,13 +70,11 @@ void check_case(const Case& expected, Tape& tape, const Module& model, const Ten
     check_same(entry.name, g[entry.tensor], expected.at("gradient." + entry.name));
 }
 
-constexpr AttentionPath paths[] = {AttentionPath::composed, AttentionPath::fused};
-
 }  // namespace
 
 TEST_CASE("PyTorch's encoders load: output and all gradients agree to 1e-5 in f32") {
   for (const bool norm_first : {false, true}) {
-    for (const AttentionPath path : paths) {
+    for (const AttentionPath path : tests::both_paths) {
       const Case expected = read_case("torch_encoder", norm_first);
       TransformerEncoder encoder(options_of(12, 3, 20, norm_first, path));
       encoder.load_state_dict(state_of(expected));
@@ -90,7 +89,7 @@ TEST_CASE("PyTorch's encoders load: output and all gradients agree to 1e-5 in f3
 
 TEST_CASE("PyTorch's decoders load: output and all gradients agree to 1e-5 in f32") {
   for (const bool norm_first : {false, true}) {
-    for (const AttentionPath path : paths) {
+    for (const AttentionPath path : tests::both_paths) {
       const Case expected = read_case("torch_decoder", norm_first);
       TransformerDecoder decoder(options_of(8, 2, 12, norm_first, path));
       decoder.load_state_dict(state_of(expected));

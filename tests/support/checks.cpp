@@ -21,4 +21,10 @@ void check_throws(ErrorKind kind, std::initializer_list<std::string_view> fragme
                   "\" is not in: ", thrown->text);
 }
 
+std::size_t count(std::string_view text, std::string_view part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
 }  // namespace tapehead::tests

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -29,5 +30,8 @@ void check_throws(ErrorKind kind, std::initializer_list<std::string_view> fragme
 inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
+
+/// How often the part stands in the text.
+std::size_t count(std::string_view text, std::string_view part);
 
 }  // namespace tapehead::tests

@@ -1,6 +1,7 @@
 // What the tests of NanGuard share.
 #pragma once
 
+#include "tensors.h"
 #include "values.h"
 
 #include <tapehead/core/nan_guard.h>
@@ -11,10 +12,7 @@
 
 namespace tapehead::tests {
 
-/// A tensor of one dim, and a leaf of it.
-inline Tensor numbers(const std::vector<double>& values, DType dtype = DType::f64) {
-  return from_vector(values, {static_cast<std::int64_t>(values.size())}, dtype);
-}
+/// A leaf of one dim.
 inline Tensor leaf(const std::vector<double>& values, DType dtype = DType::f64) {
   return parameter(numbers(values, dtype));
 }

@@ -5,11 +5,18 @@
 #include <tapehead/ops/random.h>
 
 #include <cstdint>
+#include <iterator>
+#include <vector>
 
 namespace tapehead::tests {
 
 inline Tensor f64(const NestedList& values) { return tensor(values, DType::f64); }
 inline Tensor boolean(const NestedList& values) { return tensor(values, DType::boolean); }
+
+/// A tensor of one dim.
+inline Tensor numbers(const std::vector<double>& values, DType dtype = DType::f64) {
+  return from_vector(values, {std::ssize(values)}, dtype);
+}
 
 /// Normally distributed, the same for a seed.
 inline Tensor noise(const Shape& shape, std::uint64_t seed, DType dtype = DType::f64) {
