@@ -15,8 +15,8 @@ void write_text(const Folder& folder);
 std::string wait_for(const std::string& file);
 
 /// `times` over: two or three ranks train, and one of them is killed up to `longest_wait` seconds
-/// after the first save; which, and when, is drawn from `seed`. Checks that the others end within
-/// 10 seconds, say so in one line, and leave files that can be read and gone on with.
+/// after the first save; which, and when, is drawn from `seed`. Checks that the others end within a
+/// minute, say so in one line, and leave files that can be read and gone on with.
 void kill_ranks(int times, double longest_wait, std::uint64_t seed);
 
 }  // namespace tapehead::tests

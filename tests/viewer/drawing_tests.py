@@ -1,9 +1,10 @@
 """What the tape viewer draws: the tape itself, with its colours, and attention with its masks."""
 
 import json
+import re
 import subprocess
 
-from viewer_page import PageTest, number
+from viewer_page import SOURCE, PageTest, number
 
 
 class DrawingTest(PageTest):
@@ -61,6 +62,15 @@ class DrawingTest(PageTest):
               [...box.querySelectorAll("text")].map((text) => text.textContent)));""")
         self.assertEqual((words["matmul#1"], words["softmax"], words["masked_fill"]),
                          ("product", "reduction", "choice"))
+
+    def test_every_operation_of_the_library_has_a_kind(self):
+        sources = [*(SOURCE / "core").glob("*.cpp"), *(SOURCE / "ops").glob("*.cpp")]
+        names = sorted({name for source in sources for name in re.findall(
+            r'(?:Node\(|constexpr const char\* name = )"([a-z_0-9]+)"', source.read_text())})
+        self.assertGreater(len(names), 60)
+        self.open_attention()
+        kinds = self.script("return arguments[0].map(modules.tape_colours.kindOf)", names)
+        self.assertEqual([name for name, kind in zip(names, kinds) if kind == "other"], [])
 
     def test_the_most_saved_bytes_have_the_deepest_colour(self):
         self.open_attention(state="colour=bytes")

@@ -22,8 +22,11 @@ const operations = {
   block: "checkpoint fused_attention",
 };
 
-const kindOf = new Map(Object.entries(operations).flatMap(([kind, names]) =>
+const kindsByName = new Map(Object.entries(operations).flatMap(([kind, names]) =>
   names.split(" ").map((name) => [name, kind])));
+
+/** The kind of an operation; "other" for those that are not the library's. */
+export const kindOf = (operation) => kindsByName.get(operation) ?? "other";
 
 const kinds = {
   product: "matrix product", elementwise: "elementwise", reduction: "sum, norm or softmax",
@@ -57,7 +60,7 @@ const isOne = (names) => new Set(names).size === 1;
 const rules = {
   category: { node: () => null, kept: ({ category }) => category, word: () => "",
     text: words, about: "" },
-  kind: { node: ({ operation }) => kindOf.get(operation) ?? "other", word: (name) => name,
+  kind: { node: ({ operation }) => kindOf(operation), word: (name) => name,
     text: (name) => kinds[name], about: "What is saved has the colour of what made it." },
   dtype: { node: ({ output }, graph) => graph.values[output].dtype, kept: (row) => row.value.dtype,
     word: (name) => name, text: (name) => name, about: "" },
