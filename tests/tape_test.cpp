@@ -137,6 +137,9 @@ TEST_CASE("total += loss across tapes stays a number and records nothing outside
     sum = accumulate(sum, loss);
   }
   CHECK(sum.item() == 27);
+  Tape tape;
+  CHECK_FALSE(accumulate(sum, constant(1)).requires_grad());
+  CHECK(tape.size() == 0);
 }
 
 TEST_CASE("an inner tape's result used under the outer one is a StateError that names detach()") {
