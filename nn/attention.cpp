@@ -2,7 +2,7 @@
 #include <tapehead/nn/check.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/fused_attention.h>
-#include <tapehead/ops/index.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/softmax.h>

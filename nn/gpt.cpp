@@ -2,7 +2,7 @@
 #include <tapehead/nn/gpt.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/linear.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/key_value_cache.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 #include <algorithm>

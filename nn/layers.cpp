@@ -6,7 +6,7 @@
 #include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/random.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 namespace tapehead::nn {

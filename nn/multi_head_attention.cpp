@@ -7,6 +7,7 @@
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <array>
 #include <cmath>

@@ -6,6 +6,7 @@
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <bit>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/projection_layouts.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <algorithm>
 #include <array>

@@ -28,6 +28,7 @@
 #include <tapehead/ops/compare.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/derivatives.h>
 #include <tapehead/ops/diagonal.h>
 #include <tapehead/ops/einsum.h>
@@ -37,15 +38,20 @@
 #include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/loss.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/matmul.h>
+#include <tapehead/ops/multinomial.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/print.h>
+#include <tapehead/ops/prod.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/scan.h>
 #include <tapehead/ops/search.h>
 #include <tapehead/ops/softmax.h>
+#include <tapehead/ops/statistics.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 #include <tapehead/nn/attention.h>

@@ -1,11 +1,12 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
-#include <tapehead/ops/index.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/kernels/loss.h>
 #include <tapehead/ops/kernels/reduce.h>
 #include <tapehead/ops/loss.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/reduce_node.h>
 #include <tapehead/ops/softmax.h>

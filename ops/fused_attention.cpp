@@ -4,10 +4,10 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare.h>
 #include <tapehead/ops/fused_attention.h>
-#include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/kernels/fused_attention.h>
 #include <tapehead/ops/kernels/random.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>

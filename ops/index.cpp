@@ -5,6 +5,7 @@
 #include <tapehead/ops/give_back.h>
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/kernels/index.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/views.h>
 
 namespace tapehead {

@@ -1,6 +1,6 @@
-// Reading and writing by position or mask. Positions are i64 (DTypeError) and hold 0..n-1: a
-// negative one is out of range. IndexError names the first bad position and n; every position is
-// looked at before anything is written.
+// Reading and writing by position. Positions are i64 (DTypeError) and hold 0..n-1: a negative one
+// is out of range. IndexError names the first bad position and n; every position is looked at
+// before anything is written.
 #pragma once
 
 #include <tapehead/core/tensor.h>
@@ -8,12 +8,6 @@
 #include <optional>
 
 namespace tapehead {
-
-/// y = value where mask else x. mask (bool, else DTypeError) broadcasts to x (ShapeError) and is
-/// saved unexpanded; value is converted to x's dtype, which may be any. x is worked on in place
-/// when it is moved in and nobody else holds it.
-/// saves mask;  dx = 0 where mask else g, even where x or g is infinite or NaN
-Tensor masked_fill(Tensor x, const Tensor& mask, double value);
 
 /// Rows of weight (V, d) by indices (any shape) -> indices' shape + (d).
 /// saves indices;  dweight = the rows of g added up where they came from; the row padding_idx (may
@@ -43,14 +37,5 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// moved in and nobody else holds it.
 /// saves index;  dx = g, dsrc = gather(g, dim, index)
 Tensor scatter_add(Tensor x, std::int64_t dim, const Tensor& index, const Tensor& src);
-
-/// The lower triangle of the last two dims: where column - row > diagonal, y is 0, even if x is
-/// infinite or NaN. Any dtype; x is worked on in place when moved in and nobody else holds it.
-/// saves nothing;  dx = tril(g, diagonal)
-/// ShapeError: fewer than two dims.
-Tensor tril(Tensor x, std::int64_t diagonal = 0);
-/// The upper triangle: 0 where column - row < diagonal; else as tril.
-/// saves nothing;  dx = triu(g, diagonal)
-Tensor triu(Tensor x, std::int64_t diagonal = 0);
 
 }  // namespace tapehead

@@ -5,6 +5,7 @@
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <algorithm>
 

@@ -8,6 +8,7 @@
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/reduce_node.h>
+#include <tapehead/ops/statistics.h>
 
 #include <cmath>
 

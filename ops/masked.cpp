@@ -1,10 +1,9 @@
-// The operations of index.h that keep or replace elements by where they stand: masks and triangles.
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/give_back.h>
-#include <tapehead/ops/index.h>
 #include <tapehead/ops/kernels/index.h>
 #include <tapehead/ops/kernels/pointwise.h>
+#include <tapehead/ops/masked.h>
 
 namespace tapehead {
 namespace {

@@ -1,6 +1,6 @@
 #include <tapehead/core/dry_run.h>
 #include <tapehead/ops/kernels/random.h>
-#include <tapehead/ops/random.h>
+#include <tapehead/ops/multinomial.h>
 
 #include <algorithm>
 #include <cmath>

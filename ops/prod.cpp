@@ -2,9 +2,10 @@
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/index.h>
 #include <tapehead/ops/kernels/reduce.h>
 #include <tapehead/ops/kernels/scan.h>
+#include <tapehead/ops/masked.h>
+#include <tapehead/ops/prod.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/reduce_node.h>
 #include <tapehead/ops/views.h>

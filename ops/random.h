@@ -25,15 +25,6 @@ Tensor uniform(const Shape& shape, double low, double high, DType dtype = DType:
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
                Generator& generator = default_generator());
 
-/// Draws num_samples positions from each row of probabilities, (n) or (m, n): i64, (num_samples) or
-/// (m, num_samples). Rows need not add up to 1. Without replacement no position comes twice, and
-/// they are drawn one after the other, each with the probabilities of those left (by the
-/// exponential race of Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
-/// ShapeError: another rank. ValueError: num_samples is negative; a probability is negative or not
-/// finite; a row without a positive one; without replacement, fewer positive ones than samples.
-Tensor multinomial(const Tensor& probabilities, std::int64_t num_samples, bool replacement = false,
-                   Generator& generator = default_generator());
-
 /// y = x / (1 - p) where kept, 0 where dropped, each element dropped with probability p. Dropped
 /// elements are selected away, so an infinity or NaN among them is gone. x is worked on in place
 /// when it is moved in and nobody else holds it.

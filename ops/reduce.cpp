@@ -6,7 +6,6 @@
 #include <tapehead/ops/kernels/reduce.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/reduce_node.h>
-#include <tapehead/ops/views.h>
 
 namespace tapehead {
 namespace {

@@ -1,5 +1,5 @@
 #include <tapehead/ops/binary.h>
-#include <tapehead/ops/index.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/reduce_node.h>
 #include <tapehead/ops/views.h>
 

@@ -1,11 +1,11 @@
-// Reductions that are more than one pass: variance, norms, logsumexp.
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
-#include <tapehead/ops/index.h>
 #include <tapehead/ops/kernels/reduce.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/reduce_node.h>
+#include <tapehead/ops/statistics.h>
 
 #include <cmath>
 #include <limits>

@@ -1,10 +1,9 @@
-// The views of views.h that show a part of a tensor: narrow, slice, select, and what is made of
-// them.
 #include <tapehead/core/arithmetic.h>
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/record.h>
 #include <tapehead/ops/give_back.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <algorithm>
 

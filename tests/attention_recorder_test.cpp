@@ -6,9 +6,7 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/views.h>
 
 #include <doctest/doctest.h>
 

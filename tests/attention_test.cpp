@@ -8,9 +8,8 @@
 #include <tapehead/nn/attention.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <cmath>
 

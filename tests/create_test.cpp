@@ -7,7 +7,7 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/index.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/print.h>
 #include <tapehead/ops/random.h>

@@ -13,7 +13,7 @@
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <cstdlib>
 #include <optional>

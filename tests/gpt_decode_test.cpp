@@ -6,7 +6,7 @@
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/random.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <algorithm>
 #include <set>

@@ -13,9 +13,10 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/loss.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <algorithm>
 #include <cmath>

@@ -12,7 +12,7 @@
 #include <tapehead/nn/saved_hooks.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/index.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/softmax.h>
 
 #include <doctest/doctest.h>

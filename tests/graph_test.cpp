@@ -9,7 +9,7 @@
 #include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/nn/gpt.h>
-#include <tapehead/ops/loss.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/views.h>
 
 #include <cmath>

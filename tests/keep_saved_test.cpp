@@ -13,11 +13,12 @@
 #include <tapehead/nn/saved_hooks.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/fused_attention.h>
-#include <tapehead/ops/loss.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
+#include <tapehead/ops/statistics.h>
 #include <tapehead/ops/write.h>
 
 #include <array>

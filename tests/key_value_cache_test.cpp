@@ -10,7 +10,7 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 using namespace tapehead;
 using namespace tapehead::nn;

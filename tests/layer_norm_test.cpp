@@ -13,6 +13,7 @@
 #include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
+#include <tapehead/ops/statistics.h>
 
 #include <cmath>
 

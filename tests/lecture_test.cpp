@@ -11,8 +11,8 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
-#include <tapehead/ops/reduce.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/statistics.h>
+#include <tapehead/ops/windows.h>
 
 #include <nlohmann/json.hpp>
 

@@ -8,6 +8,7 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <limits>
 

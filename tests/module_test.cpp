@@ -10,6 +10,7 @@
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
+#include <tapehead/ops/statistics.h>
 #include <tapehead/ops/write.h>
 
 #include <cmath>

@@ -14,7 +14,7 @@
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/pointwise.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <cmath>
 

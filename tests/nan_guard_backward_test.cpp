@@ -8,7 +8,7 @@
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/loss.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/random.h>

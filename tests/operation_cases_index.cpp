@@ -2,6 +2,7 @@
 #include "support/operation_case.h"
 
 #include <tapehead/ops/index.h>
+#include <tapehead/ops/masked.h>
 
 namespace tapehead::tests {
 

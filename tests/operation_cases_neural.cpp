@@ -1,6 +1,7 @@
 // Softmax, normalisation and losses.
 #include "support/operation_case.h"
 
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/loss.h>
 #include <tapehead/ops/softmax.h>

@@ -1,9 +1,11 @@
 // Reductions, running sums, and searches for extreme values.
 #include "support/operation_case.h"
 
+#include <tapehead/ops/prod.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/scan.h>
 #include <tapehead/ops/search.h>
+#include <tapehead/ops/statistics.h>
 
 namespace tapehead::tests {
 namespace {

@@ -4,6 +4,7 @@
 #include <tapehead/ops/diagonal.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 namespace tapehead::tests {
 

@@ -11,6 +11,7 @@
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
+#include <tapehead/ops/statistics.h>
 #include <tapehead/ops/views.h>
 #include <tapehead/ops/write.h>
 

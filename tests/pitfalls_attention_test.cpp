@@ -9,8 +9,7 @@
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/fused_attention.h>
-#include <tapehead/ops/index.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/masked.h>
 
 #include <cmath>
 

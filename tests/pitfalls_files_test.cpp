@@ -13,7 +13,6 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/index.h>
 #include <tapehead/ops/pointwise.h>
 
 #include <nlohmann/json.hpp>

@@ -17,11 +17,12 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/fused_attention.h>
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/loss.h>
 #include <tapehead/ops/matmul.h>
+#include <tapehead/ops/multinomial.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>

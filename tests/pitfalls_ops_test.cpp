@@ -13,7 +13,8 @@
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/search.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/statistics.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 #include <cmath>

@@ -12,6 +12,7 @@
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/pointwise.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <cmath>
 #include <complex>

@@ -11,11 +11,14 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/pointwise.h>
+#include <tapehead/ops/prod.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/scan.h>
 #include <tapehead/ops/search.h>
+#include <tapehead/ops/statistics.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 #include <cmath>

@@ -17,6 +17,7 @@
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/softmax.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 #include <algorithm>

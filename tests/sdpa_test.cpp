@@ -13,6 +13,7 @@
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/softmax.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <cmath>
 

@@ -16,10 +16,12 @@
 #include <tapehead/ops/compare_values.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
+#include <tapehead/ops/multinomial.h>
 #include <tapehead/ops/print.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 #include <cmath>

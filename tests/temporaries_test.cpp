@@ -7,11 +7,13 @@
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/layer_norm.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/softmax.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <doctest/doctest.h>
 

@@ -15,8 +15,9 @@
 #include "../tools/program/utf8.h"
 
 #include <tapehead/core/memory.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/loss.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <nlohmann/json.hpp>
 

@@ -10,6 +10,7 @@
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 #include <doctest/doctest.h>

@@ -7,6 +7,7 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 #include <doctest/doctest.h>

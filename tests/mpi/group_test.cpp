@@ -10,9 +10,7 @@
 #include <tapehead/nn/mpi_group.h>
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/index.h>
-#include <tapehead/ops/loss.h>
-#include <tapehead/ops/random.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/views.h>
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include <tapehead/graph/internal/json_output.h>
 #include <tapehead/graph/internal/page.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <array>
 #include <charconv>

@@ -1,8 +1,9 @@
 // Normalisations, linear, and losses.
-#include <tapehead/ops/index.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/linear.h>
 #include <tapehead/ops/loss.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/softmax.h>
 
 #include <limits>

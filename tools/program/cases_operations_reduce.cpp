@@ -1,9 +1,11 @@
 // Reductions and linear algebra.
 #include <tapehead/ops/einsum.h>
 #include <tapehead/ops/matmul.h>
+#include <tapehead/ops/prod.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/scan.h>
 #include <tapehead/ops/search.h>
+#include <tapehead/ops/statistics.h>
 
 #include "cases_operations.h"
 

@@ -1,7 +1,9 @@
 // Views, joins, and what reads by position or mask.
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include "cases_operations.h"
 

@@ -8,7 +8,7 @@
 #include <tapehead/nn/attention.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/loss.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/views.h>
 

@@ -4,8 +4,8 @@
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/ops/activations.h>
 #include <tapehead/ops/create.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/loss.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/search.h>
 #include <tapehead/ops/views.h>

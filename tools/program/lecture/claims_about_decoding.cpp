@@ -6,7 +6,7 @@
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/multi_head_attention.h>
 #include <tapehead/ops/random.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 namespace tapehead::program::lecture {
 

@@ -4,12 +4,15 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/linear.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/search.h>
 #include <tapehead/ops/softmax.h>
+#include <tapehead/ops/statistics.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <cmath>
 

@@ -7,6 +7,7 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/index.h>
 #include <tapehead/ops/matmul.h>
+#include <tapehead/ops/multinomial.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/search.h>

@@ -9,7 +9,7 @@
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/attention.h>
 #include <tapehead/ops/binary.h>
-#include <tapehead/ops/index.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>

@@ -9,6 +9,7 @@
 #include <tapehead/ops/layer_norm.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
+#include <tapehead/ops/statistics.h>
 
 #include <algorithm>
 #include <cmath>

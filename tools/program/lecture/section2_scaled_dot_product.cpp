@@ -11,6 +11,7 @@
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/softmax.h>
+#include <tapehead/ops/statistics.h>
 
 #include <algorithm>
 #include <cmath>

@@ -6,12 +6,12 @@
 #include <tapehead/core/tape.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
-#include <tapehead/ops/index.h>
 #include <tapehead/ops/join.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <algorithm>
 #include <functional>

@@ -11,7 +11,7 @@
 #include <tapehead/ops/matmul.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
-#include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 
 #include <cmath>
 #include <functional>

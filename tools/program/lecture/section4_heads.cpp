@@ -9,8 +9,9 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
 #include <tapehead/ops/random.h>
-#include <tapehead/ops/reduce.h>
+#include <tapehead/ops/statistics.h>
 #include <tapehead/ops/views.h>
+#include <tapehead/ops/windows.h>
 #include <tapehead/ops/write.h>
 
 #include <algorithm>

@@ -10,7 +10,9 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/index.h>
+#include <tapehead/ops/masked.h>
 #include <tapehead/ops/matmul.h>
+#include <tapehead/ops/multinomial.h>
 #include <tapehead/ops/random.h>
 #include <tapehead/ops/reduce.h>
 #include <tapehead/ops/views.h>
