@@ -1,8 +1,8 @@
 #include <tapehead/core/arithmetic.h>
 #include <tapehead/core/dry_run.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
+#include <tapehead/nn/io/strict_json.h>
 #include <tapehead/nn/safetensors.h>
-#include <tapehead/nn/strict_json.h>
 
 #include <algorithm>
 #include <array>
@@ -144,8 +144,8 @@ std::string read_header(Reader& reader) {
 Json parse_header(const Reader& reader, const std::string& text) {
   constexpr std::size_t deepest = 3;  // an object of objects of lists
   try {
-    return parse_json(text, deepest);
-  } catch (const JsonError& error) {
+    return io::parse_json(text, deepest);
+  } catch (const io::JsonError& error) {
     reader.reject(std::string("the header: ") + error.what());
   }
 }
@@ -257,7 +257,7 @@ void save_safetensors(const std::filesystem::path& path, const StateDict& tensor
   const std::string header = header_text(sorted, metadata);
   const auto length =
       std::bit_cast<std::array<std::byte, length_bytes>>(static_cast<std::uint64_t>(header.size()));
-  AtomicFile file("save_safetensors", path);
+  io::AtomicFile file("save_safetensors", path);
   file.write(length);
   file.write(header);
   for (const auto& [name, tensor] : sorted)

@@ -9,7 +9,7 @@
 
 #include <tapehead/core/tape.h>
 #include <tapehead/graph/attention_maps.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 #include <tapehead/ops/create.h>
 
 #include <nlohmann/json.hpp>
@@ -117,7 +117,7 @@ TEST_CASE("tapehead maps writes what the model attends to in a text, as page or 
     CHECK(program::run_command_line(8, words) == program::done);
     std::cout.rdbuf(terminal);
     CHECK(said.str() == "2 layers, 4 characters: " + file + "\n");
-    return nn::read_file("test", file);
+    return io::read_file("test", file);
   };
   const json numbers = json::parse(run("ab\xc3\xa9\n", "maps.json"));
   CHECK(numbers["tokens"] == json({"a", "b", "\xc3\xa9", "\n"}));

@@ -10,7 +10,7 @@
 #include "../tools/program/bench/isolated.h"
 #include "../tools/program/bench/report.h"
 
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/matmul.h>
 
@@ -119,7 +119,7 @@ TEST_CASE("tapehead bench runs what is asked for, and its results agree with flo
   const std::string out = folder.file("out").string();
   const std::string arguments = "bench --budget 0.001 --scenario op_overhead,mlp_step ";
   REQUIRE(run_program(arguments + "--json --threads 1 > " + out) == 0);
-  std::istringstream lines(nn::read_file("test", out));
+  std::istringstream lines(io::read_file("test", out));
   std::vector<std::string> names;
   for (std::string line; std::getline(lines, line);) {
     const json result = json::parse(line);
@@ -133,7 +133,7 @@ TEST_CASE("tapehead bench runs what is asked for, and its results agree with flo
   }
   CHECK(names == std::vector<std::string>{"op_overhead", "mlp_step"});
   REQUIRE(run_program(arguments + "> " + out) == 0);
-  CHECK(contains(nn::read_file("test", out), "ns/node"));
+  CHECK(contains(io::read_file("test", out), "ns/node"));
 }
 
 TEST_CASE("tapehead bench refuses what it cannot do with one line and exit code 2") {
@@ -146,7 +146,7 @@ TEST_CASE("tapehead bench refuses what it cannot do with one line and exit code 
     const std::string& arguments = given;  // a structured binding is not for CAPTURE, in clang 14
     CAPTURE(arguments);
     CHECK(run_program("bench " + arguments + " 2> " + err + " > /dev/null") == 2);
-    const std::string complaint = nn::read_file("test", err);
+    const std::string complaint = io::read_file("test", err);
     CHECK(contains(complaint, what));
     CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);
   }

@@ -7,7 +7,7 @@
 #include <tapehead/graph/assertion.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/timeline.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <doctest/doctest.h>
 
@@ -195,16 +195,16 @@ TEST_CASE("tapehead graph assert tells by its exit code whether the expression h
   };
   CHECK(run("square(512) == 0 && peak < 1GiB") == 0);
   CHECK(run("slots == 1") == 1);
-  const std::string text = nn::read_file("test", out);
+  const std::string text = io::read_file("test", out);
   CHECK(text.find("found: " + std::to_string(step().saved.size()) + "\n") != std::string::npos);
   CHECK(run("slots > 1 && count(operation=\"softmax\") == 2") == 0);
-  const std::string two = nn::read_file("test", out);
+  const std::string two = io::read_file("test", out);
   const std::size_t end = two.find('\n') + 1;
   CHECK(two.find("   found: ") == two.find("   found: ", end) - end);
   CHECK(run("slots == 1 || peak > 1", "--json") == 0);
-  const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
+  const nlohmann::json report = nlohmann::json::parse(io::read_file("test", out));
   CHECK(report["holds"] == true);
   CHECK(report["comparisons"][0]["figure"] == step().saved.size());
   CHECK(run("slots === 1") == 2);
-  CHECK(nn::read_file("test", out).find("column 9:") != std::string::npos);
+  CHECK(io::read_file("test", out).find("column 9:") != std::string::npos);
 }

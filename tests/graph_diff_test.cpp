@@ -7,7 +7,7 @@
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/reports.h>
 #include <tapehead/graph/whatif.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <doctest/doctest.h>
 
@@ -221,11 +221,11 @@ TEST_CASE("tapehead graph diff tells by its exit code whether two files differ")
   graph::write_json(fused, folder.file("b.json"));
   CHECK(run_program("graph diff " + a + " " + a + " > " + out) == 0);
   CHECK(run_program("graph diff " + a + " " + b + " -o " + out) == 1);
-  const std::string text = nn::read_file("test", out);
+  const std::string text = io::read_file("test", out);
   CHECK(text == graph::diff_text(graph::diff(composed, fused), a, b));
   CHECK(text.starts_with("before: " + a + "\nafter:  " + b + "\n"));
   CHECK(run_program("graph diff " + a + " " + b + " --json > " + out) == 1);
-  const json report = json::parse(nn::read_file("test", out));
+  const json report = json::parse(io::read_file("test", out));
   CHECK(report["equal"] == false);
   CHECK(report["after"]["saved_activation_bytes"] == fused.saved_activation_bytes());
   CHECK(run_program("graph diff " + a + " " + out + " 2> /dev/null") == 2);

@@ -8,7 +8,7 @@
 #include "support/training_steps.h"
 
 #include <tapehead/graph/json.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <doctest/doctest.h>
 
@@ -128,7 +128,7 @@ TEST_CASE("the program meets a bad graph file with one line and exit code 2") {
                          const std::string& rest = "") {
     std::ofstream(file, std::ios::binary) << text;
     CHECK(run_program("graph " + command + " " + file + rest + " > /dev/null 2> " + err) == 2);
-    const std::string complaint = nn::read_file("test", err);
+    const std::string complaint = io::read_file("test", err);
     CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);
     CHECK(complaint.find("bad.json") != std::string::npos);
   };

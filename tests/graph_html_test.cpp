@@ -9,7 +9,7 @@
 #include <tapehead/graph/html.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/lint.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <doctest/doctest.h>
 
@@ -128,28 +128,28 @@ TEST_CASE("tapehead graph html writes the page") {
     return run_program("graph html " + file + " " + options + " > " + out + " 2>&1");
   };
   CHECK(run("") == 0);
-  CHECK(nn::read_file("test", out) == graph::to_html(gpt_step(), {.title = file, .file = file}));
+  CHECK(io::read_file("test", out) == graph::to_html(gpt_step(), {.title = file, .file = file}));
   CHECK(run("--diff " + file + " --sizes B=2 T=6 --assert 'saved < 1' --title x") == 0);
   const Graph other = gpt_step();
-  CHECK(nn::read_file("test", out) == graph::to_html(gpt_step(), {.title = "x",
+  CHECK(io::read_file("test", out) == graph::to_html(gpt_step(), {.title = "x",
                                                                   .file = file,
                                                                   .other = &other,
                                                                   .other_file = file,
                                                                   .sizes = {{"B", 2}, {"T", 6}},
                                                                   .budgets = {"saved < 1"}}));
-  const std::string both = nn::read_file("test", out);
+  const std::string both = io::read_file("test", out);
   CHECK(run_program("graph html --diff " + file +
                     " --assert 'saved < 1' --title x --sizes B=2 T=6 " + file + " > " + out) == 0);
-  CHECK(nn::read_file("test", out) == both);
+  CHECK(io::read_file("test", out) == both);
   const std::string page = folder.file("page.html").string();
   CHECK(run("-o " + page) == 0);
-  CHECK(nn::read_file("test", page) == graph::to_html(gpt_step(), {.title = file, .file = file}));
+  CHECK(io::read_file("test", page) == graph::to_html(gpt_step(), {.title = file, .file = file}));
   CHECK(run("--sizes T") == 2);
   CHECK(run("--sizes T=6 nofile") == 2);
   CHECK(run("--sizes T=6 T=7") == 2);
-  CHECK(nn::read_file("test", out) == "tapehead: graph html: the size T is given twice\n");
+  CHECK(io::read_file("test", out) == "tapehead: graph html: the size T is given twice\n");
   CHECK(run("--sizes T=6 B=77777") == 2);
-  CHECK(nn::read_file("test", out) ==
+  CHECK(io::read_file("test", out) ==
         "tapehead: graph html: no dim of the graph is 77,777, so B would stand nowhere\n");
   CHECK(run("--sizes T=six") == 2);
   CHECK(run("--sizes T=-1") == 2);
@@ -158,5 +158,5 @@ TEST_CASE("tapehead graph html writes the page") {
 
 TEST_CASE("answers to what-if questions are those that the page is held to, too") {
   const std::string path = TAPEHEAD_SOURCE_DIR "/tests/data/whatif.json";
-  CHECK(what_if_answers(viewer_samples()) == nn::read_file("test", path));
+  CHECK(what_if_answers(viewer_samples()) == io::read_file("test", path));
 }

@@ -6,7 +6,7 @@
 
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/lint.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 #include <tapehead/tapehead.h>
 
 #include <doctest/doctest.h>
@@ -218,12 +218,12 @@ TEST_CASE(
   const Graph composed = gpt_step();
   graph::write_json(composed, folder.file("step.json"));
   CHECK(run_program("graph lint " + file + " > " + out) == 1);
-  const std::string text = nn::read_file("test", out);
+  const std::string text = io::read_file("test", out);
   CHECK(text == graph::lint_text(composed, graph::lint(composed)));
   CHECK(text.find("layers.0.self_attn masked_fill.mask: bool (6, 6), kept by 1 more\n") !=
         std::string::npos);
   CHECK(run_program("graph lint --json " + file + " > " + out) == 1);
-  const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
+  const nlohmann::json report = nlohmann::json::parse(io::read_file("test", out));
   REQUIRE(report["findings"].size() == graph::lint(composed).size());
   CHECK(report["findings"][0]["module"] == "layers.0.self_attn");
   CHECK(report["findings"][0]["slot"] == "mask");

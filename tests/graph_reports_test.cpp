@@ -20,7 +20,7 @@
 #include <tapehead/graph/timeline.h>
 #include <tapehead/graph/trace.h>
 #include <tapehead/graph/whatif.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 #include <tapehead/tapehead.h>
 
 #include <doctest/doctest.h>
@@ -185,7 +185,7 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
   graph::write_json(real_gpt_step(), std::filesystem::path(file));
   const auto report = [&](const std::string& arguments) {
     CHECK(run_program("graph " + arguments + " " + file + " -o " + out) == 0);
-    return nn::read_file("test", out);
+    return io::read_file("test", out);
   };
   CHECK(report("summary") == graph::summary_text(real_gpt_step()));
   CHECK(report("saved --shared --sort module --json") ==
@@ -198,7 +198,7 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
             graph::saved_rows(real_gpt_step(),
                               {.name = "*norm*", .order = graph::SavedOrder::operation})));
   CHECK(run_program("graph saved " + file + " --module nosuch 2> " + err) == 2);
-  CHECK(nn::read_file("test", err).starts_with("tapehead: saved: no module matches \"nosuch\"; "));
+  CHECK(io::read_file("test", err).starts_with("tapehead: saved: no module matches \"nosuch\"; "));
   CHECK(report("timeline --json") == graph::timeline_json(real_gpt_step()));
   CHECK(contains(report("peak --limit 0"), " more\n"));
   CHECK(report("peak --limit 3") == graph::peak_text(real_gpt_step(), 3));
@@ -216,17 +216,17 @@ TEST_CASE("tapehead graph writes each report, and says what is wrong with a file
     CAPTURE(command);
     const std::string expression = command == "assert" ? " 'peak < 1'" : "";
     CHECK(run_program("graph " + command + " " + file + expression + " 2> " + err) == 2);
-    const std::string said = nn::read_file("test", err);
+    const std::string said = io::read_file("test", err);
     CHECK(said.starts_with("tapehead: " + command + ": the graph has no events"));
     CHECK(contains(said, "graph.json that tapehead train leaves"));
   }
   CHECK(run_program("graph summary " + file + " -o '' 2> " + err) == 2);
-  CHECK(contains(nn::read_file("test", err), "--out: it must name a file"));
+  CHECK(contains(io::read_file("test", err), "--out: it must name a file"));
   for (const std::string option : {"--name", "--operation", "--module"}) {
     CHECK(run_program("graph saved " + file + " " + option + " '' 2> " + err) == 2);
-    CHECK(contains(nn::read_file("test", err), option + ": the pattern is empty"));
+    CHECK(contains(io::read_file("test", err), option + ": the pattern is empty"));
   }
   CHECK(run_program("graph saved " + err + " 2> " + out) == 2);
-  const std::string complaint = nn::read_file("test", out);
+  const std::string complaint = io::read_file("test", out);
   CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);
 }

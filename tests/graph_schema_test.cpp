@@ -8,7 +8,7 @@
 #include <tapehead/core/scope.h>
 #include <tapehead/core/tape.h>
 #include <tapehead/graph/json.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 #include <tapehead/nn/saved_hooks.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/create.h>
@@ -46,7 +46,7 @@ class Files {
     const std::string report = folder_.file("report.txt").string();
     command += " '" TAPEHEAD_SOURCE_DIR "/tools/graph/tapehead-graph-1.schema.json' > '";
     CHECK(std::system((command + report + "' 2>&1").c_str()) != -1);
-    const std::string said = nn::read_file("test", report);
+    const std::string said = io::read_file("test", report);
     for (const auto& [name, is_valid] : expected_) {
       const std::string file = name;  // a structured binding is not for CAPTURE, in clang 14
       CAPTURE(file);

@@ -6,7 +6,7 @@
 
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/whatif.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <doctest/doctest.h>
 
@@ -30,26 +30,26 @@ TEST_CASE("tapehead graph whatif prints the change, and writes the graph that wo
     return run_program("graph whatif " + file + " " + options + " > " + out + " 2>&1");
   };
   CHECK(run("--checkpoint 'layers.*' --graph " + graph_file) == 0);
-  CHECK(nn::read_file("test", out) ==
+  CHECK(io::read_file("test", out) ==
         graph::what_if_text(gpt, then, graph::checkpoint_matches(gpt, "layers.*")));
   CHECK(graph::read_json(folder.file("graph")) == then);
   CHECK(run("--fuse '*' --json") == 0);
-  const nlohmann::json report = nlohmann::json::parse(nn::read_file("test", out));
+  const nlohmann::json report = nlohmann::json::parse(io::read_file("test", out));
   const nlohmann::json& saved = report["saved_activation_bytes"];
   CHECK(saved["now"] == gpt.saved_activation_bytes());
   CHECK(saved["then"].get<std::int64_t>() - saved["now"].get<std::int64_t>() ==
         saved["difference"]);
   CHECK(report["matched"][1]["name"] == "layers.1.self_attn");
   CHECK(run("--recompute '*gelu.x' --recompute 'layers.0.norm? *.x'") == 0);
-  CHECK(nn::read_file("test", out).find("matched: 4\n") != std::string::npos);
+  CHECK(io::read_file("test", out).find("matched: 4\n") != std::string::npos);
   CHECK(run("--recompute '*gelu.x' --recompute nothing") == 2);
   CHECK(run("--recompute '*'") == 0);
-  CHECK(contains(nn::read_file("test", out), "\nleft as they are: "));
+  CHECK(contains(io::read_file("test", out), "\nleft as they are: "));
   CHECK(run("--fuse layers.0 --fuse layers.1") == 0);
-  CHECK(contains(nn::read_file("test", out), "matched: 2\n"));
+  CHECK(contains(io::read_file("test", out), "matched: 2\n"));
   CHECK(run("--checkpoint nothing") == 2);
   CHECK(run("--checkpoint layers.0 --checkpoint layers.0.self_attn") == 0);
-  CHECK(contains(nn::read_file("test", out),
+  CHECK(contains(io::read_file("test", out),
                  "layers.0.self_attn: is already inside the checkpoint layers.0\n"));
   CHECK(run("--fuse '*' --checkpoint '*'") == 2);
   CHECK(run("--fuse '*' --graph same.json -o ./same.json") == 2);
@@ -61,14 +61,14 @@ TEST_CASE("tapehead graph whatif says in one line which change is missing, or wh
   graph::write_json(attention_step(), folder.file("step.json"));
   const auto complaint = [&](const std::string& options) {
     CHECK(run_program("graph whatif " + options + " 2> " + out) == 2);
-    return nn::read_file("test", out);
+    return io::read_file("test", out);
   };
   CHECK(complaint(file) ==
         "tapehead: graph whatif: give one of --checkpoint, --recompute, --fuse\n");
   CHECK(contains(complaint(file + " --fuse ''"), "no module matches \"\""));
   CHECK(contains(complaint(file + " --fuse a b"), "not expected: b"));
   CHECK(run_program("graph whatif --help > " + out) == 0);
-  CHECK_FALSE(contains(nn::read_file("test", out), "..."));
+  CHECK_FALSE(contains(io::read_file("test", out), "..."));
   CHECK(complaint(file + " --fuse '*' --checkpoint '*'") == complaint(file));
   for (const std::string& options : {file + " --fused '*'", "--fused '*' " + file}) {
     CHECK(contains(complaint(options), "--fused"));
@@ -84,7 +84,7 @@ TEST_CASE("tapehead graph refuses to write over what it reads") {
   graph::write_json(attention_step(), folder.file("step.json"));
   graph::write_json(attention_step(), folder.file("other.json"));
   std::filesystem::create_symlink(file, link);
-  const std::string before = nn::read_file("test", file);
+  const std::string before = io::read_file("test", file);
   const std::string other = folder.file("other.json").string();
   for (const std::string arguments :
        {"summary FILE", "saved FILE", "timeline FILE", "peak FILE", "flops FILE", "dot FILE",
@@ -97,10 +97,10 @@ TEST_CASE("tapehead graph refuses to write over what it reads") {
     for (const std::string& written : {file, link}) {
       CAPTURE(named);
       CHECK(run_program("graph " + named + option + written + " 2> " + out) == 2);
-      const std::string said = nn::read_file("test", out);
+      const std::string said = io::read_file("test", out);
       CHECK(contains(said, written + " is a file that is read; write to another one\n"));
       CHECK(std::ranges::count(said, '\n') == 1);
-      CHECK(nn::read_file("test", file) == before);
+      CHECK(io::read_file("test", file) == before);
     }
   }
 }

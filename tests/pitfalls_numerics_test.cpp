@@ -9,9 +9,9 @@
 
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/parallel.h>
-#include <tapehead/nn/atomic_file.h>
 #include <tapehead/nn/gpt.h>
 #include <tapehead/nn/init.h>
+#include <tapehead/nn/io/atomic_file.h>
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/ops/activations.h>
 #include <tapehead/ops/binary.h>
@@ -239,7 +239,7 @@ TEST_CASE(
     "with any number of threads") {
   constexpr const char* variable = "TAPEHEAD_TEST_DET_1_RESULT";
   const auto write = [](const std::filesystem::path& path, const std::string& text) {
-    nn::AtomicFile file("test", path);
+    io::AtomicFile file("test", path);
     file.write(text);
     file.commit();
   };
@@ -257,7 +257,7 @@ TEST_CASE(
   }
   const tests::Folder folder;
   tests::run_in_new_process("DET-1:*", variable, folder.file());
-  CHECK(nn::read_file("test", folder.file()) == first);
+  CHECK(io::read_file("test", folder.file()) == first);
 }
 
 // ---- memory -------------------------------------------------------------------------------------

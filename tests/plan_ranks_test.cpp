@@ -8,7 +8,7 @@
 #include "support/thread_group.h"
 
 #include <tapehead/core/ledger.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 #include <tapehead/tapehead.h>
 
 using namespace tapehead;
@@ -129,7 +129,7 @@ TEST_CASE("tapehead plan --ranks reports it, and refuses what cannot be") {
     return tests::run_program("plan --model gpt2 " + arguments + " > out.txt 2> err.txt",
                               folder.file("").string());
   };
-  const auto content = [&](const char* name) { return nn::read_file("test", folder.file(name)); };
+  const auto content = [&](const char* name) { return io::read_file("test", folder.file(name)); };
   REQUIRE(run("--ranks 4 --bandwidth 3 --latency 20 --gflops 100") == 0);
   CHECK(contains(content("out.txt"),
                  "4 ranks that average their gradients, by ring all-reduce at 3 GB/s "

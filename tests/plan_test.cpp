@@ -8,7 +8,7 @@
 
 #include <tapehead/graph/formula_value.h>
 #include <tapehead/graph/text.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 #include <tapehead/nn/optimizer.h>
 #include <tapehead/tapehead.h>
 
@@ -348,7 +348,7 @@ TEST_CASE("tapehead plan prints exact figures on a page, and the same as JSON") 
   std::ofstream(file) << small_model_json;
   const auto report = [&](const std::string& more, int exit_code = 0) {
     CHECK(run_program("plan --model " + file + " --batch 5 " + more + " > " + out) == exit_code);
-    return nn::read_file("test", out);
+    return io::read_file("test", out);
   };
   const Costs costs = costs_of(training_step(small_setup()));
   const std::string text = report("--formula --memory 1GiB");
@@ -391,7 +391,7 @@ TEST_CASE("tapehead plan --fit finds a size that fits, the next of which does no
   for (const std::string what : {"batch", "context"}) {
     const std::string arguments = "--model " + file + " --json --memory 2MiB ";
     CHECK(run_program("plan " + arguments + "--fit " + what + " > " + out) == 0);
-    const json found = json::parse(nn::read_file("test", out));
+    const json found = json::parse(io::read_file("test", out));
     CHECK(found["fit"]["what"] == what);
     const std::int64_t size = what == "batch" ? found["batch"] : found["model"]["context"];
     CHECK(size > 7);
@@ -408,7 +408,7 @@ TEST_CASE("tapehead plan --fit finds a size that fits, the next of which does no
             out) == 0);
   CHECK(run_program("plan --model " + file + " --memory 9KiB --fit batch > " + out) == 1);
   CHECK(
-      contains(nn::read_file("test", out), "does not fit; not even a batch of 1 fits for certain"));
+      contains(io::read_file("test", out), "does not fit; not even a batch of 1 fits for certain"));
 }
 
 TEST_CASE("tapehead plan refuses bad input with one line and exit code 2") {
@@ -418,7 +418,7 @@ TEST_CASE("tapehead plan refuses bad input with one line and exit code 2") {
   const auto refused = [&](const std::string& arguments, const std::string& what) {
     CAPTURE(arguments);
     CHECK(run_program("plan " + arguments + " 2> " + err) == 2);
-    const std::string complaint = nn::read_file("test", err);
+    const std::string complaint = io::read_file("test", err);
     CHECK(contains(complaint, what));
     CHECK(std::count(complaint.begin(), complaint.end(), '\n') == 1);
   };

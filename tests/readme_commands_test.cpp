@@ -3,7 +3,7 @@
 #include "support/folder.h"
 #include "support/program.h"
 
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 // The lines of the first block of shell commands below "## Commands".
 std::vector<std::string> commands_of_readme() {
-  const std::string text = nn::read_file("test", TAPEHEAD_SOURCE_DIR "/README.md");
+  const std::string text = io::read_file("test", TAPEHEAD_SOURCE_DIR "/README.md");
   const std::size_t begin = text.find("```sh\n", text.find("\n## Commands\n")) + 6;
   std::istringstream block(text.substr(begin, text.find("```", begin) - begin));
   std::vector<std::string> lines;
@@ -50,8 +50,8 @@ TEST_CASE("the commands that README shows work, in their order") {
     // All but the ten minutes.
     const std::string arguments = replaced(command.substr(10), "--minutes 10", "--steps 3");
     const int code = run_program(arguments + " > output.txt 2> errors.txt", folder.file(""));
-    CHECK_MESSAGE(nn::read_file("test", folder.file("errors.txt")).empty(), "stderr is not empty");
-    CHECK(nn::read_file("test", folder.file("output.txt")).size() > 10);
+    CHECK_MESSAGE(io::read_file("test", folder.file("errors.txt")).empty(), "stderr is not empty");
+    CHECK(io::read_file("test", folder.file("output.txt")).size() > 10);
     // lint has findings.
     CHECK(code == (arguments.starts_with("graph lint") ? 1 : 0));
   }

@@ -1,5 +1,5 @@
 // JSON that others may have written: what one reader would take for another meaning is refused.
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 using namespace tapehead;
-using nn::parse_json;
+using io::parse_json;
 
 namespace {
 
@@ -17,7 +17,7 @@ void refused(const std::string& text, const std::string& why) {
   try {
     (void)parse_json(text, 4);
     FAIL_CHECK("it was read");
-  } catch (const nn::JsonError& error) {
+  } catch (const io::JsonError& error) {
     CHECK(std::string(error.what()).find(why) == 0);
   }
 }
@@ -54,7 +54,7 @@ TEST_CASE("what is no JSON is refused, and what lies too deep or behind a zero b
 }
 
 TEST_CASE("an integer is a whole number that 64 bits hold, and nothing else is made into one") {
-  using nn::integer_of;
+  using io::integer_of;
   CHECK(integer_of(parse_json("9223372036854775807")) == INT64_MAX);
   CHECK(integer_of(parse_json("-9223372036854775808")) == INT64_MIN);
   for (const char* other :
@@ -66,15 +66,15 @@ TEST_CASE("an integer that an object lacks, or that is none, is named") {
   const auto thrown = [](const std::string& text, bool is_unsigned) -> std::string {
     const nlohmann::json object = parse_json(text);
     try {
-      if (is_unsigned) (void)nn::unsigned_at(object, "n");
-      else (void)nn::integer_at(object, "n");
+      if (is_unsigned) (void)io::unsigned_at(object, "n");
+      else (void)io::integer_at(object, "n");
       return "nothing";
-    } catch (const nn::JsonError& error) {
+    } catch (const io::JsonError& error) {
       return error.what();
     }
   };
-  CHECK(nn::integer_at(parse_json(R"({"n": -3})"), "n") == -3);
-  CHECK(nn::unsigned_at(parse_json(R"({"n": 18446744073709551615})"), "n") == UINT64_MAX);
+  CHECK(io::integer_at(parse_json(R"({"n": -3})"), "n") == -3);
+  CHECK(io::unsigned_at(parse_json(R"({"n": 18446744073709551615})"), "n") == UINT64_MAX);
   CHECK(thrown(R"({"m": 1})", false) == "\"n\" is missing");
   CHECK(thrown("[1]", true) == "\"n\" is missing");
   CHECK(thrown(R"({"n": 1e300})", false) == "\"n\" is 1e+300, not a 64-bit integer");
@@ -88,12 +88,12 @@ TEST_CASE("a complaint quotes no more of a long text than a line can hold") {
     try {
       (void)parse_json(bad, 4);
       FAIL_CHECK("it was read");
-    } catch (const nn::JsonError& error) {
+    } catch (const io::JsonError& error) {
       CHECK(std::string(error.what()).size() < 600);
     }
   std::string accents;
   for (int i = 0; i < 1000; ++i) accents += "\u00e9";
-  const std::string cut = nn::shortened("x" + accents);
+  const std::string cut = io::shortened("x" + accents);
   CHECK(nlohmann::json::parse("\"" + cut + "\"").is_string());  // whole characters
-  CHECK(nn::shortened("short") == "short");
+  CHECK(io::shortened("short") == "short");
 }

@@ -4,7 +4,7 @@
 #include "checks.h"
 #include "folder.h"
 
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <doctest/doctest.h>
 
@@ -34,7 +34,7 @@ struct WorkFolder : Folder {
 };
 
 /// The whole of a file.
-inline std::string content(const std::string& path) { return nn::read_file("test", path); }
+inline std::string content(const std::string& path) { return io::read_file("test", path); }
 
 /// What the program's stdout is.
 enum class Stdout { file, full_disk, closed, unread_pipe, unread_pipe_without_signal };

@@ -8,7 +8,7 @@
 #include <tapehead/graph/saved_report.h>
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/timeline.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <algorithm>
 #include <ostream>
@@ -174,7 +174,7 @@ BudgetResult saves_exactly(const Graph& graph, const std::vector<std::string>& l
 }
 
 BudgetResult saves_as_in_file(const Graph& graph, const std::filesystem::path& path) {
-  std::istringstream text(nn::read_file("saves_as_in_file", path));
+  std::istringstream text(io::read_file("saves_as_in_file", path));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) {
     if (line.ends_with('\r')) line.pop_back();

@@ -9,7 +9,7 @@
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/lint.h>
 #include <tapehead/graph/text.h>
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <algorithm>
 #include <array>
@@ -128,8 +128,8 @@ void check_modules(const Graph& graph, const json& maps) {
 std::string attention_of(const Graph& graph, const std::string& text) {
   const json maps = [&] {
     try {
-      return nn::parse_json(text);
-    } catch (const nn::JsonError& error) {
+      return io::parse_json(text);
+    } catch (const io::JsonError& error) {
       throw ValueError("graph html", std::string("the attention maps: ") + error.what());
     }
   }();

@@ -7,8 +7,8 @@
 #include <tapehead/graph/internal/json_rows.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/validate.h>
-#include <tapehead/nn/atomic_file.h>
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/atomic_file.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <array>
 #include <istream>
@@ -106,7 +106,7 @@ class Reader {
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const json::exception& error) {
-    fail(where() + nn::json_fault(error));
+    fail(where() + io::json_fault(error));
   }
 
   Graph finish() {
@@ -136,7 +136,7 @@ class Reader {
       rows_ = 0;
       return;
     }
-    fail("the key " + nn::shortened(json(name).dump()) + " is not one that the format knows");
+    fail("the key " + io::shortened(json(name).dump()) + " is not one that the format knows");
   }
 
   // A value that is no list or object, or one that is skipped, where it stands.
@@ -234,8 +234,8 @@ const std::array<Reader::Table, 9> Reader::tables = {{
 Graph from_json(std::string_view text, std::string_view source) {
   Reader reader(source);
   try {
-    nn::check_no_zero_byte(text);
-  } catch (const nn::JsonError& error) {
+    io::check_no_zero_byte(text);
+  } catch (const io::JsonError& error) {
     throw ValueError("read_json", std::string(source) + ": " + error.what());
   }
   json::sax_parse(text.begin(), text.end(), &reader);
@@ -249,7 +249,7 @@ Graph read_json(std::istream& in) {
 }
 
 Graph read_json(const std::filesystem::path& path) {
-  return from_json(nn::read_file("read_json", path), path.string());
+  return from_json(io::read_file("read_json", path), path.string());
 }
 
 }  // namespace tapehead::graph

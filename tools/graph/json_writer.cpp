@@ -4,7 +4,7 @@
 #include <tapehead/graph/internal/json_output.h>
 #include <tapehead/graph/internal/not_finite.h>
 #include <tapehead/graph/json.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <algorithm>
 #include <charconv>
@@ -237,7 +237,7 @@ void write_json(const Graph& graph, std::ostream& out) {
 }
 
 void write_json(const Graph& graph, const std::filesystem::path& path) {
-  nn::AtomicFile file("write_json", path);
+  io::AtomicFile file("write_json", path);
   file.write(to_json(graph));
   file.commit();
 }

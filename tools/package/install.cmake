@@ -3,7 +3,7 @@
 
 set(headers ${CMAKE_INSTALL_INCLUDEDIR}/tapehead)
 install(DIRECTORY core ops nn DESTINATION ${headers}
-  FILES_MATCHING PATTERN "*.h" PATTERN nn/tapehead.h EXCLUDE PATTERN nn/strict_json.h EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN nn/tapehead.h EXCLUDE PATTERN nn/io EXCLUDE)
 install(DIRECTORY tools/graph DESTINATION ${headers}
   FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE PATTERN viewer EXCLUDE)
 install(FILES nn/tapehead.h DESTINATION ${headers})

@@ -1,6 +1,6 @@
 #include "cases_call.h"
 
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <nlohmann/json.hpp>
 
@@ -51,7 +51,7 @@ bool Call::is_list(const char* key) { return args_[key].is_array(); }
 std::vector<std::int64_t> Call::integers(const char* key) {
   std::vector<std::int64_t> list;
   for (const json& entry : args_.list(key)) {
-    const std::optional<std::int64_t> value = nn::integer_of(entry);
+    const std::optional<std::int64_t> value = io::integer_of(entry);
     if (!value) args_.fail(std::string("\"") + key + "\" holds what is no integer");
     list.push_back(*value);
   }

@@ -1,5 +1,5 @@
-#include <tapehead/nn/atomic_file.h>
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/atomic_file.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -19,8 +19,8 @@ DType parse_dtype(const JsonObject& tensor, const std::string& name) {
 }
 
 std::int64_t parse_integer(const JsonObject& at, const json& value) {
-  const std::optional<std::int64_t> integer = nn::integer_of(value);
-  if (!integer) at.fail(nn::shortened(value.dump()) + " is not a 64-bit integer");
+  const std::optional<std::int64_t> integer = io::integer_of(value);
+  if (!integer) at.fail(io::shortened(value.dump()) + " is not a 64-bit integer");
   return *integer;
 }
 
@@ -54,7 +54,7 @@ Tensor parse_values(JsonObject& tensor, const char* shape_key, const char* data_
     tensor.fail(std::to_string(data.size()) + " entries of \"" + data_key +
                 "\" do not fill shape " + to_string(shape));
   const auto bad = [&](const json& element) {
-    tensor.fail(nn::shortened(element.dump()) + " is no " + std::string(to_string(dtype)) +
+    tensor.fail(io::shortened(element.dump()) + " is no " + std::string(to_string(dtype)) +
                 " element");
   };
   if (dtype == DType::i64)
@@ -230,14 +230,14 @@ std::vector<Case> parse_file(const json& value) {
 
 std::vector<Case> parse_case_file(std::string_view text, const std::string& source) {
   try {
-    return parse_file(nn::parse_json(text));
-  } catch (const nn::JsonError& error) {
+    return parse_file(io::parse_json(text));
+  } catch (const io::JsonError& error) {
     throw CaseFormatError(source + ": " + error.what());
   }
 }
 
 std::vector<Case> read_case_file(const std::filesystem::path& path) {
-  return parse_case_file(nn::read_file("cases", path), path.string());
+  return parse_case_file(io::read_file("cases", path), path.string());
 }
 
 }  // namespace tapehead::program

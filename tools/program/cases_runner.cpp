@@ -1,7 +1,7 @@
 #include "cases_runner.h"
 
 #include <tapehead/core/tape.h>
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <cmath>
 #include <limits>
@@ -195,7 +195,7 @@ CaseResult run_case(const Case& c, const std::string& source, const Operations& 
     run(c, source + ": case " + c.name, table);
   } catch (const CaseFormatError&) {
     throw;
-  } catch (const nn::JsonError& error) {  // of a Call
+  } catch (const io::JsonError& error) {  // of a Call
     throw CaseFormatError(error.what());
   } catch (const Failure& failure) {
     return {c.name, false, failure.what(), failure.mismatch};

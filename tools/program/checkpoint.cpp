@@ -1,9 +1,9 @@
 #include "checkpoint.h"
 
 #include <tapehead/core/dry_run.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
+#include <tapehead/nn/io/strict_json.h>
 #include <tapehead/nn/safetensors.h>
-#include <tapehead/nn/strict_json.h>
 
 #include <nlohmann/json.hpp>
 
@@ -77,10 +77,10 @@ json read_description(const nn::Safetensors& file, const fs::path& path, const c
   if (found == file.metadata.end() || found->second != format || text == file.metadata.end())
     damaged(path, std::string("it is not a ") + format + " file");
   try {
-    json description = nn::parse_json(text->second);
+    json description = io::parse_json(text->second);
     if (!description.is_object()) damaged(path, "its description is no JSON object");
     return description;
-  } catch (const nn::JsonError& error) {
+  } catch (const io::JsonError& error) {
     damaged(path, std::string("its description: ") + error.what());
   }
 }
@@ -90,15 +90,15 @@ RunState read_state(const json& description, const fs::path& path) {
   try {
     state.options = train_options_from_json(description.at("options"), path.string());
     description.at("characters").get_to(state.characters);
-    state.checksum = nn::unsigned_at(description, "checksum");
+    state.checksum = io::unsigned_at(description, "checksum");
     // Earlier files have none.
-    if (description.contains("ranks")) state.ranks = nn::integer_at(description, "ranks");
-    state.step = nn::integer_at(description, "step");
+    if (description.contains("ranks")) state.ranks = io::integer_at(description, "ranks");
+    state.step = io::integer_at(description, "step");
     description.at("seconds").get_to(state.seconds);
-    if (!description.at("total").is_null()) state.total = nn::integer_at(description, "total");
+    if (!description.at("total").is_null()) state.total = io::integer_at(description, "total");
   } catch (const json::exception& error) {
     damaged(path, error.what());
-  } catch (const nn::JsonError& error) {
+  } catch (const io::JsonError& error) {
     damaged(path, error.what());
   }
   if (state.step < 0 || (state.total && *state.total < state.step))
@@ -168,7 +168,7 @@ void save_run(const fs::path& folder, const RunState& state, const nn::Gpt& mode
                        {{"format", run_format}, {"description", describe_run(state).dump()}});
   nn::save_safetensors(model_file(folder), parameters,
                        {{"format", model_format}, {"description", model_description.dump()}});
-  nn::AtomicFile losses("train", folder / "losses.csv");
+  io::AtomicFile losses("train", folder / "losses.csv");
   losses.write(losses_as_csv(state));
   losses.commit();
 }

@@ -1,7 +1,7 @@
 #include "corpus.h"
 
 #include <tapehead/core/error.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <algorithm>
 #include <set>
@@ -21,7 +21,7 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
 }
 
 std::vector<char32_t> read_text(const std::filesystem::path& path, std::uint64_t& checksum) {
-  const std::string content = nn::read_file("text", path);
+  const std::string content = io::read_file("text", path);
   checksum = fnv1a(content, checksum);
   std::string_view text = content;
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());

@@ -11,7 +11,7 @@
 #include <tapehead/graph/text.h>
 #include <tapehead/graph/trace.h>
 #include <tapehead/graph/whatif.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <algorithm>
 #include <charconv>
@@ -62,7 +62,7 @@ int put(const GraphCommand& command, const std::string& report) {
     std::cout << report;
     return done;
   }
-  nn::AtomicFile file("graph", command.out);
+  io::AtomicFile file("graph", command.out);
   file.write(report);
   file.commit();
   return done;
@@ -201,7 +201,7 @@ int run_graph_html(const GraphCommand& command) {
                                          ", so " + size.first + " would stand nowhere");
   }
   if (!command.attention.empty())
-    options.attention = nn::read_file("graph html", command.attention);
+    options.attention = io::read_file("graph html", command.attention);
   put(command, graph::to_html(all, options));
   if (!command.out.empty())
     std::cout << command.out << " opens in any browser, without a network\n";

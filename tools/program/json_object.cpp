@@ -1,7 +1,7 @@
 #include "json_object.h"
 
 #include <tapehead/graph/internal/not_finite.h>
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -31,7 +31,7 @@ const json& JsonObject::operator[](const char* key) {
 }
 
 std::int64_t JsonObject::integer(const char* key) {
-  const std::optional<std::int64_t> value = nn::integer_of((*this)[key]);
+  const std::optional<std::int64_t> value = io::integer_of((*this)[key]);
   if (!value) fail(quoted(key) + " is not a 64-bit integer");
   return *value;
 }
@@ -72,7 +72,7 @@ void JsonObject::finish() const {
 }
 
 void JsonObject::fail(const std::string& what) const {
-  throw nn::JsonError(where_.empty() ? what : where_ + ": " + what);
+  throw io::JsonError(where_.empty() ? what : where_ + ": " + what);
 }
 
 std::string JsonObject::quoted(const std::string& key) const {

@@ -2,7 +2,7 @@
 #include "maps_command.h"
 
 #include <tapehead/graph/attention_maps.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <filesystem>
 #include <iostream>
@@ -49,7 +49,7 @@ int run_maps(const MapsCommand& command) {
   const std::vector<Token> tokens = encode(stored, command.text);
   const std::vector<nn::AttentionMap> maps = maps_of(stored.model, tokens);
   const std::vector<std::string> texts = texts_of(stored.vocabulary, tokens);
-  nn::AtomicFile file("maps", path);
+  io::AtomicFile file("maps", path);
   file.write(as_page ? graph::attention_to_html(maps, texts)
                      : graph::attention_to_json(maps, texts));
   file.commit();

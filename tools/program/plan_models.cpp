@@ -1,8 +1,8 @@
 #include "plan_models.h"
 
 #include <tapehead/graph/internal/byte_units.h>
-#include <tapehead/nn/atomic_file.h>
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/atomic_file.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -74,7 +74,7 @@ nn::GptOptions plan_model(const std::string& name_or_file) {
   for (const Named& model : named_models())
     if (model.name == name_or_file) return model.options;
   if (name_or_file.ends_with(".json"))
-    return model_from_json(nn::read_file("plan", name_or_file), name_or_file);
+    return model_from_json(io::read_file("plan", name_or_file), name_or_file);
   std::string names;
   for (const std::string& name : plan_model_names()) names += name + ", ";
   throw ValueError("plan", "--model " + name_or_file + ": it must be one of " + names +
@@ -83,8 +83,8 @@ nn::GptOptions plan_model(const std::string& name_or_file) {
 
 nn::GptOptions model_from_json(std::string_view text, const std::string& source) {
   try {
-    return read_model(nn::parse_json(text));
-  } catch (const nn::JsonError& error) {
+    return read_model(io::parse_json(text));
+  } catch (const io::JsonError& error) {
     throw ValueError("plan", source + ": " + error.what());
   }
 }

@@ -1,7 +1,7 @@
 #include "run_folder.h"
 
 #include <tapehead/core/error.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -57,12 +57,12 @@ RunFolder::RunFolder(const fs::path& folder) : folder_(folder) {
   if (lock_ < 0) fail(folder, "the folder cannot be written to", errno);
   try {
     lock_file(lock_, folder);
-    const nn::AtomicFile probe("train", folder / file_names[0]);  // never committed
+    const io::AtomicFile probe("train", folder / file_names[0]);  // never committed
   } catch (...) {
     close(lock_);
     throw;
   }
-  for (const char* name : file_names) nn::remove_leftovers(folder / name);
+  for (const char* name : file_names) io::remove_leftovers(folder / name);
 }
 
 RunFolder::~RunFolder() { close(lock_); }

@@ -1,7 +1,7 @@
 #include "train_options.h"
 
 #include <tapehead/core/error.h>
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <nlohmann/json.hpp>
 
@@ -32,21 +32,21 @@ TrainOptions train_options_from_json(const json& stored, const std::string& sour
   TrainOptions o;
   try {
     stored.at("text").get_to(o.text);
-    o.layers = nn::integer_at(stored, "layers");
-    o.heads = nn::integer_at(stored, "heads");
-    o.dim = nn::integer_at(stored, "dim");
-    o.context = nn::integer_at(stored, "context");
-    o.batch = nn::integer_at(stored, "batch");
+    o.layers = io::integer_at(stored, "layers");
+    o.heads = io::integer_at(stored, "heads");
+    o.dim = io::integer_at(stored, "dim");
+    o.context = io::integer_at(stored, "context");
+    o.batch = io::integer_at(stored, "batch");
     stored.at("lr").get_to(o.lr);
-    o.seed = nn::unsigned_at(stored, "seed");
+    o.seed = io::unsigned_at(stored, "seed");
     stored.at("minutes").get_to(o.minutes);
-    o.threads = nn::integer_at(stored, "threads");
+    o.threads = io::integer_at(stored, "threads");
     stored.at("dtype").get_to(o.dtype);
     o.dropout = stored.value("dropout", o.dropout);  // earlier files have none
-    if (!stored.at("steps").is_null()) o.steps = nn::integer_at(stored, "steps");
+    if (!stored.at("steps").is_null()) o.steps = io::integer_at(stored, "steps");
   } catch (const json::exception& error) {
     reject(error.what());
-  } catch (const nn::JsonError& error) {
+  } catch (const io::JsonError& error) {
     reject(error.what());
   }
   check(o);

@@ -4,7 +4,7 @@
 #include <tapehead/graph/html.h>
 #include <tapehead/graph/json.h>
 #include <tapehead/graph/text.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <algorithm>
 #include <iostream>
@@ -100,7 +100,7 @@ void TrainingRun::first_steps() {
 void TrainingRun::write_graph(const Graph& graph) const {
   graph::write_json(graph, folder_ / "graph.json");
   const TrainOptions& options = state_.options;
-  nn::AtomicFile page("train", folder_ / "graph.html");
+  io::AtomicFile page("train", folder_ / "graph.html");
   page.write(graph::to_html(graph, {.title = "One training step",
                                     .sizes = {{"B", options.batch},
                                               {"T", options.context},

@@ -1,7 +1,7 @@
 #include <tapehead/core/error.h>
 #include <tapehead/graph/internal/json_row.h>
 #include <tapehead/graph/internal/not_finite.h>
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -109,7 +109,7 @@ void JsonRow::fail(std::string_view key, std::string_view what) const {
 }
 
 void JsonRow::fail_with(std::string_view key, const std::string& name) const {
-  fail(key, "is not one of the names allowed: " + nn::shortened(nlohmann::json(name).dump()));
+  fail(key, "is not one of the names allowed: " + io::shortened(nlohmann::json(name).dump()));
 }
 
 }  // namespace tapehead::graph

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace tapehead::nn {
+namespace tapehead::io {
 
 class AtomicFile {
  public:
@@ -46,4 +46,4 @@ void remove_leftovers(const std::filesystem::path& path);
 /// The whole of a file. IoError when it cannot be read.
 std::string read_file(std::string_view operation, const std::filesystem::path& path);
 
-}  // namespace tapehead::nn
+}  // namespace tapehead::io

@@ -1,11 +1,11 @@
-#include <tapehead/nn/strict_json.h>
+#include <tapehead/nn/io/strict_json.h>
 
 #include <limits>
 #include <set>
 #include <utility>
 #include <vector>
 
-namespace tapehead::nn {
+namespace tapehead::io {
 namespace {
 
 using nlohmann::json;
@@ -140,4 +140,4 @@ std::string json_fault(const json::exception& error) {
                                      : "not JSON: " + plain;
 }
 
-}  // namespace tapehead::nn
+}  // namespace tapehead::io

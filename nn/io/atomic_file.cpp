@@ -1,6 +1,6 @@
 // POSIX calls, because the C++ library has no way to ask that bytes be on the disk.
 #include <tapehead/core/error.h>
-#include <tapehead/nn/atomic_file.h>
+#include <tapehead/nn/io/atomic_file.h>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <system_error>
 
-namespace tapehead::nn {
+namespace tapehead::io {
 namespace {
 
 namespace fs = std::filesystem;
@@ -111,4 +111,4 @@ std::string read_file(std::string_view operation, const fs::path& path) {
   return content;
 }
 
-}  // namespace tapehead::nn
+}  // namespace tapehead::io

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace tapehead::nn {
+namespace tapehead::io {
 
 /// What is wrong with a text. The caller puts the name of the file before it.
 class JsonError : public std::runtime_error {
@@ -43,4 +43,4 @@ std::string shortened(std::string_view text);
 /// What it quotes is shortened().
 std::string json_fault(const nlohmann::json::exception& error);
 
-}  // namespace tapehead::nn
+}  // namespace tapehead::io
