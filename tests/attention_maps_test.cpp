@@ -2,10 +2,10 @@
 #include "support/checks.h"
 #include "support/folder.h"
 
-#include "../tools/program/checkpoint.h"
 #include "../tools/program/command_line.h"
 #include "../tools/program/maps_command.h"
-#include "../tools/program/trainer.h"
+#include "../tools/program/train/checkpoint.h"
+#include "../tools/program/train/trainer.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/graph/attention_maps.h>

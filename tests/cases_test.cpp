@@ -1,6 +1,6 @@
 // The runner of case files (tools/program), and the case files themselves.
-#include "../tools/program/cases_inputs.h"
-#include "../tools/program/cases_runner.h"
+#include "../tools/program/cases/inputs.h"
+#include "../tools/program/cases/runner.h"
 
 #include <tapehead/core/arithmetic.h>
 #include <tapehead/graph/glob.h>

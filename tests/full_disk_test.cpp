@@ -6,7 +6,7 @@
 #include <tapehead/nn/safetensors.h>
 #include <tapehead/ops/create.h>
 
-#include "../tools/program/checkpoint.h"
+#include "../tools/program/train/checkpoint.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include <tapehead/core/random.h>
 
-#include "../tools/program/checkpoint.h"
+#include "../tools/program/train/checkpoint.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // tapehead plan --ranks: what the gradients of several ranks cost, by the graph of a step.
-#include "../tools/program/plan_ranks.h"
-#include "../tools/program/evaluate.h"
-#include "../tools/program/plan.h"
+#include "../tools/program/plan/plan.h"
+#include "../tools/program/plan/ranks.h"
+#include "../tools/program/train/evaluate.h"
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/program.h"

@@ -1,7 +1,7 @@
 // tapehead plan: its figures are those of a real run, and what it says of models, files and memory.
-#include "../tools/program/plan.h"
-#include "../tools/program/plan_models.h"
-#include "../tools/program/plan_report.h"
+#include "../tools/program/plan/plan.h"
+#include "../tools/program/plan/models.h"
+#include "../tools/program/plan/report.h"
 #include "support/checks.h"
 #include "support/folder.h"
 #include "support/program.h"

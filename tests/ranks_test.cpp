@@ -1,6 +1,6 @@
 // Training on several ranks: the program under mpirun, and its parts on ranks that are threads.
-#include "../tools/program/ranks.h"
-#include "../tools/program/trainer.h"
+#include "../tools/program/train/ranks.h"
+#include "../tools/program/train/trainer.h"
 #include "support/checks.h"
 #include "support/killed_ranks.h"
 #include "support/mpirun.h"

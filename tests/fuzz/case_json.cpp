@@ -1,8 +1,8 @@
 // Case files, read and run: any operation, with any arguments.
 #include "fuzz.h"
 
-#include "../../tools/program/cases_format.h"
-#include "../../tools/program/cases_runner.h"
+#include "../../tools/program/cases/format.h"
+#include "../../tools/program/cases/runner.h"
 
 using namespace tapehead;
 

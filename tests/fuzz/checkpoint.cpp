@@ -3,8 +3,8 @@
 #include "framed.h"
 #include "fuzz.h"
 
-#include "../../tools/program/checkpoint.h"
-#include "../../tools/program/trainer.h"
+#include "../../tools/program/train/checkpoint.h"
+#include "../../tools/program/train/trainer.h"
 
 using namespace tapehead;
 

@@ -1,8 +1,8 @@
 // Model files of `tapehead plan`, read and, where the model is a small one, planned.
 #include "fuzz.h"
 
-#include "../../tools/program/plan.h"
-#include "../../tools/program/plan_models.h"
+#include "../../tools/program/plan/models.h"
+#include "../../tools/program/plan/plan.h"
 
 using namespace tapehead;
 

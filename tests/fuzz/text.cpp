@@ -1,7 +1,7 @@
 // Text files: UTF-8, vocabulary, tokens. What is read is the text that was there.
 #include "fuzz.h"
 
-#include "../../tools/program/corpus.h"
+#include "../../tools/program/train/corpus.h"
 
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 #include "killed_ranks.h"
-#include "../../tools/program/checkpoint.h"
+#include "../../tools/program/train/checkpoint.h"
 #include "mpirun.h"
 #include "program_process.h"
 

@@ -18,16 +18,16 @@
 
 #include "add_command.h"
 #include "bench/bench.h"
-#include "cases_command.h"
-#include "cases_format.h"
+#include "cases/command.h"
+#include "cases/format.h"
 #include "check_numbers.h"
 #include "commands.h"
 #include "help_text.h"
 #include "lecture/lecture.h"
 #include "maps_command.h"
-#include "ranks.h"
 #include "sample_command.h"
-#include "train_command.h"
+#include "train/command.h"
+#include "train/ranks.h"
 
 namespace tapehead::program {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "add_command.h"
-#include "plan_command.h"
+#include "plan/command.h"
 
 namespace tapehead::program {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "checkpoint.h"
+#include "train/checkpoint.h"
 #include "utf8.h"
 
 namespace tapehead::program {

@@ -2,9 +2,9 @@
 
 #include <iostream>
 
-#include "checkpoint.h"
 #include "option_rules.h"
-#include "sampling.h"
+#include "train/checkpoint.h"
+#include "train/sampling.h"
 
 namespace tapehead::program {
 

@@ -1,4 +1,4 @@
-#include "train_command.h"
+#include "command.h"
 
 #include <tapehead/core/parallel.h>
 #include <tapehead/graph/text.h>
@@ -9,10 +9,10 @@
 #include <iostream>
 #include <string_view>
 
+#include "../repository.h"
 #include "bigram.h"
 #include "checkpoint.h"
 #include "ranks.h"
-#include "repository.h"
 #include "run_folder.h"
 #include "sampling.h"
 #include "training_run.h"

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "cases_call.h"
-#include "cases_format.h"
+#include "call.h"
+#include "format.h"
 
 namespace tapehead::program {
 

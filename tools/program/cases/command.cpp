@@ -1,4 +1,4 @@
-#include "cases_command.h"
+#include "command.h"
 
 #include <tapehead/core/error.h>
 #include <tapehead/graph/glob.h>
@@ -8,8 +8,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "cases_runner.h"
-#include "commands.h"
+#include "../commands.h"
+#include "runner.h"
 
 namespace tapehead::program {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "../utf8.h"
 #include "trainer.h"
-#include "utf8.h"
 
 namespace tapehead::program {
 namespace {

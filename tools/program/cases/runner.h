@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "cases_format.h"
-#include "cases_operations.h"
+#include "format.h"
+#include "operations.h"
 
 namespace tapehead::program {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "json_object.h"
+#include "../json_object.h"
 
 namespace tapehead::program {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "plan.h"
-#include "plan_ranks.h"
+#include "ranks.h"
 
 namespace tapehead::program {
 

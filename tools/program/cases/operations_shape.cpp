@@ -5,7 +5,7 @@
 #include <tapehead/ops/views.h>
 #include <tapehead/ops/windows.h>
 
-#include "cases_operations.h"
+#include "operations.h"
 
 namespace tapehead::program {
 namespace {

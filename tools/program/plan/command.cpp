@@ -1,13 +1,13 @@
-#include "plan_command.h"
+#include "command.h"
 
 #include <algorithm>
 #include <initializer_list>
 #include <iostream>
 #include <utility>
 
-#include "commands.h"
-#include "plan_models.h"
-#include "plan_report.h"
+#include "../commands.h"
+#include "models.h"
+#include "report.h"
 
 namespace tapehead::program {
 namespace {

@@ -1,6 +1,6 @@
 #include "sampling.h"
 
-#include "utf8.h"
+#include "../utf8.h"
 
 namespace tapehead::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "cases_operations.h"
+#include "operations.h"
 
 namespace tapehead::program {
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "evaluate.h"
-#include "option_rules.h"
+#include "../option_rules.h"
+#include "../train/evaluate.h"
 
 namespace tapehead::program {
 namespace {

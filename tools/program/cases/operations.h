@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cases_call.h"
+#include "call.h"
 
 namespace tapehead::program {
 

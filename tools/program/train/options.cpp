@@ -1,11 +1,11 @@
-#include "train_options.h"
+#include "options.h"
 
 #include <tapehead/core/error.h>
 #include <tapehead/nn/io/strict_json.h>
 
 #include <nlohmann/json.hpp>
 
-#include "option_rules.h"
+#include "../option_rules.h"
 
 namespace tapehead::program {
 namespace {

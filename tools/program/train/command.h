@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "commands.h"
-#include "train_options.h"
+#include "../commands.h"
+#include "options.h"
 
 namespace tapehead::program {
 

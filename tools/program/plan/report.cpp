@@ -1,4 +1,4 @@
-#include "plan_report.h"
+#include "report.h"
 
 #include <tapehead/graph/internal/json_output.h>
 #include <tapehead/graph/text.h>

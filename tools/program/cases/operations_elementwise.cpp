@@ -3,7 +3,7 @@
 #include <tapehead/ops/compare.h>
 #include <tapehead/ops/pointwise.h>
 
-#include "cases_operations.h"
+#include "operations.h"
 
 namespace tapehead::program {
 namespace {

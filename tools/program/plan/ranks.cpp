@@ -1,4 +1,4 @@
-#include "plan_ranks.h"
+#include "ranks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "option_rules.h"
+#include "../option_rules.h"
 
 namespace tapehead::program {
 namespace {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cases_format.h"
-#include "json_object.h"
+#include "../json_object.h"
+#include "format.h"
 
 namespace tapehead::program {
 namespace {

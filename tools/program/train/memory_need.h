@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "train_options.h"
+#include "options.h"
 
 namespace tapehead::program {
 

@@ -2,7 +2,7 @@
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>
 
-#include "cases_operations.h"
+#include "operations.h"
 
 namespace tapehead::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan_models.h"
+#include "models.h"
 
 #include <tapehead/graph/internal/byte_units.h>
 #include <tapehead/nn/io/atomic_file.h>
@@ -7,7 +7,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "json_object.h"
+#include "../json_object.h"
 
 namespace tapehead::program {
 namespace {

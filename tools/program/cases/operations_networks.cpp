@@ -8,7 +8,7 @@
 
 #include <limits>
 
-#include "cases_operations.h"
+#include "operations.h"
 
 namespace tapehead::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "cases_inputs.h"
+#include "inputs.h"
 
 #include <tapehead/ops/create.h>
 #include <tapehead/ops/join.h>

@@ -1,4 +1,4 @@
-#include "cases_runner.h"
+#include "runner.h"
 
 #include <tapehead/core/tape.h>
 #include <tapehead/nn/io/strict_json.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cases_inputs.h"
+#include "inputs.h"
 
 namespace tapehead::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "cases_call.h"
+#include "call.h"
 
 #include <tapehead/nn/io/strict_json.h>
 

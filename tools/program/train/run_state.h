@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train_options.h"
+#include "options.h"
 
 namespace tapehead::program {
 

@@ -4,7 +4,7 @@
 #include <tapehead/nn/sdpa.h>
 #include <tapehead/ops/join.h>
 
-#include "cases_operations.h"
+#include "operations.h"
 
 namespace tapehead::program {
 namespace {

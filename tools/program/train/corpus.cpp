@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "utf8.h"
+#include "../utf8.h"
 
 namespace tapehead::program {
 namespace {

@@ -7,7 +7,7 @@
 #include <tapehead/ops/search.h>
 #include <tapehead/ops/statistics.h>
 
-#include "cases_operations.h"
+#include "operations.h"
 
 namespace tapehead::program {
 namespace {
