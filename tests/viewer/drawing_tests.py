@@ -72,6 +72,13 @@ class DrawingTest(PageTest):
         kinds = self.script("return arguments[0].map(modules.tape_colours.kindOf)", names)
         self.assertEqual([name for name, kind in zip(names, kinds) if kind == "other"], [])
 
+    def test_views_are_those_of_the_library(self):
+        header = (SOURCE / "tools/graph/internal/view_operations.h").read_text()
+        listed = re.search(r"view_operations = \{(.*?)\};", header, re.DOTALL)[1]
+        self.open_attention()
+        self.assertEqual(self.script("return modules.operations.views"),
+                         re.findall(r'"([a-z]+)"', listed))
+
     def test_the_most_saved_bytes_have_the_deepest_colour(self):
         self.open_attention(state="colour=bytes")
         level = self.script("""

@@ -1,4 +1,4 @@
-// What operations are by their names, for all that asks: which only show what they read.
+// Operations that move elements and compute none, by their names. The twin of view_operations.h.
 
 // Of the elements that they read, all, once each.
 const rearranging = ["reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute"];
