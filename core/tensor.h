@@ -69,6 +69,8 @@ class Tensor {
   int rank() const { return get().shape.rank(); }
   /// The number of elements.
   std::int64_t numel() const { return tapehead::numel(get().shape); }
+  /// Bytes of the elements: numel() times the size of one, repeated (expanded) ones included.
+  std::int64_t nbytes() const { return numel() * static_cast<std::int64_t>(size_of(dtype())); }
   /// The type of the elements.
   DType dtype() const { return get().dtype; }
   /// Where it starts in its storage, in elements.

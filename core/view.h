@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 namespace tapehead {
@@ -35,6 +36,10 @@ struct View {
   /// The element that stands `offset` elements from the first one.
   std::byte* address(std::int64_t offset) const {
     return static_cast<std::byte*>(data) + offset * static_cast<std::int64_t>(size_of(dtype));
+  }
+  /// All elements of a row-major view.
+  std::span<std::byte> bytes() const {
+    return {static_cast<std::byte*>(data), static_cast<std::size_t>(numel(shape)) * size_of(dtype)};
   }
 };
 

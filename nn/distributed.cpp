@@ -13,10 +13,6 @@ namespace {
 
 constexpr const char* operation = "DataParallel";
 
-std::int64_t bytes_of(const Tensor& x) {
-  return x.numel() * static_cast<std::int64_t>(size_of(x.dtype()));
-}
-
 // What all ranks must have in common.
 std::vector<std::string> description(const StateDict& parameters, std::int64_t bucket_bytes) {
   std::vector<std::string> lines{"version " + std::to_string(TAPEHEAD_VERSION) + " of tapehead",
@@ -65,8 +61,7 @@ std::vector<std::vector<std::size_t>> fill_buckets(std::span<const Parcel> parce
 void broadcast(const StateDict& tensors, ProcessGroup& group) {
   for (const NamedTensor& entry : tensors) {
     const Tensor values = copied(operation, entry.tensor);  // row-major
-    group.broadcast({static_cast<std::byte*>(values.any_view().data),
-                     static_cast<std::size_t>(bytes_of(values))});
+    group.broadcast(values.any_view().bytes());
     copy_(entry.tensor, values);
   }
 }
@@ -166,7 +161,7 @@ void DataParallel::lay_out(const Tape& tape) {
   std::vector<Parcel> parcels;
   for (const std::int32_t i : order) {
     sorted.push_back(parameters_[static_cast<std::size_t>(i)].tensor);
-    parcels.push_back({sorted.back().dtype(), bytes_of(sorted.back())});
+    parcels.push_back({sorted.back().dtype(), sorted.back().nbytes()});
   }
   for (const std::vector<std::size_t>& bucket : fill_buckets(parcels, options_.bucket_bytes)) {
     std::vector<Tensor> tensors;
@@ -175,7 +170,7 @@ void DataParallel::lay_out(const Tape& tape) {
       tensors.push_back(sorted[i]);
     }
     buckets_.emplace_back(std::move(tensors));
-    traffic_.bytes += bytes_of(buckets_.back().buffer);
+    traffic_.bytes += buckets_.back().buffer.nbytes();
   }
   traffic_.buckets = std::ssize(buckets_);
 }

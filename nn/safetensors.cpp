@@ -48,10 +48,6 @@ StateDict sorted_for_writing(StateDict tensors) {
   return tensors;
 }
 
-std::uint64_t byte_count(const Tensor& tensor) {
-  return static_cast<std::uint64_t>(tensor.numel()) * size_of(tensor.dtype());
-}
-
 // Padded with spaces, so that the data starts aligned.
 std::string header_text(const StateDict& tensors, const Metadata& metadata) {
   Json header = Json::object();
@@ -60,7 +56,7 @@ std::string header_text(const StateDict& tensors, const Metadata& metadata) {
   for (const auto& [name, tensor] : tensors) {
     if (name == metadata_key || header.contains(name))
       throw ValueError("save_safetensors", "name " + quoted(name) + " is reserved or given twice");
-    const std::uint64_t end = begin + byte_count(tensor);
+    const std::uint64_t end = begin + static_cast<std::uint64_t>(tensor.nbytes());
     header[name] = {{"dtype", format_name(tensor.dtype())},
                     {"shape", std::vector(tensor.shape().begin(), tensor.shape().end())},
                     {"data_offsets", {begin, end}}};
@@ -73,11 +69,6 @@ std::string header_text(const StateDict& tensors, const Metadata& metadata) {
   } catch (const Json::type_error& error) {
     throw ValueError("save_safetensors", std::string("a string is not UTF-8: ") + error.what());
   }
-}
-
-std::span<const std::byte> bytes_of(const Tensor& row_major) {
-  return {row_major.any_view().as<const std::byte>(),
-          static_cast<std::size_t>(byte_count(row_major))};
 }
 
 // ---- reading -----------------------------------------------------------------------------------
@@ -237,8 +228,7 @@ void check_cover(const Reader& reader, std::vector<Entry>& entries, std::uint64_
 }
 
 void read_values(Reader& reader, const Entry& entry, const Tensor& tensor) {
-  const std::span bytes(tensor.any_view().as<std::byte>(),
-                        static_cast<std::size_t>(byte_count(tensor)));
+  const std::span bytes = tensor.any_view().bytes();
   reader.read(bytes);
   if (entry.dtype != DType::boolean) return;
   for (const std::byte value : bytes)
@@ -260,8 +250,10 @@ void save_safetensors(const std::filesystem::path& path, const StateDict& tensor
   io::AtomicFile file("save_safetensors", path);
   file.write(length);
   file.write(header);
-  for (const auto& [name, tensor] : sorted)
-    file.write(bytes_of(tensor.is_contiguous() ? tensor : copied("save_safetensors", tensor)));
+  for (const auto& [name, tensor] : sorted) {
+    const Tensor row_major = tensor.is_contiguous() ? tensor : copied("save_safetensors", tensor);
+    file.write(row_major.any_view().bytes());
+  }
   file.commit();
 }
 

@@ -37,11 +37,6 @@ class InBf16 final : public PackedTensor {
   Tensor rounded_;
 };
 
-std::span<std::byte> bytes_of(const Tensor& row_major) {
-  return {row_major.any_view().as<std::byte>(),
-          static_cast<std::size_t>(row_major.numel()) * size_of(row_major.dtype())};
-}
-
 }  // namespace
 
 std::unique_ptr<PackedTensor> KeepInBf16::pack(const SavedInfo& info, const Tensor& x) {
@@ -117,13 +112,10 @@ class KeepOnDisk::File {
 class KeepOnDisk::OnDisk final : public PackedTensor {
  public:
   OnDisk(std::shared_ptr<File> file, const Tensor& x)
-      : file_(std::move(file)),
-        shape_(x.shape()),
-        dtype_(x.dtype()),
-        bytes_(x.numel() * static_cast<std::int64_t>(size_of(x.dtype()))) {
+      : file_(std::move(file)), shape_(x.shape()), dtype_(x.dtype()), bytes_(x.nbytes()) {
     const Tensor row_major = x.is_contiguous() ? x : copied("KeepOnDisk", x);
     launch([&] {
-      begin_ = file_->append(bytes_of(row_major));
+      begin_ = file_->append(row_major.any_view().bytes());
       written_ = true;
     });
   }
@@ -132,7 +124,7 @@ class KeepOnDisk::OnDisk final : public PackedTensor {
   }
   Tensor unpack() override {
     Tensor x = empty("KeepOnDisk", shape_, dtype_);
-    launch([&] { file_->read(begin_, bytes_of(x)); });
+    launch([&] { file_->read(begin_, x.any_view().bytes()); });
     return x;
   }
   std::int64_t bytes() const override { return 0; }

@@ -61,7 +61,9 @@ TEST_CASE("SIZE-1 counts of elements that overflow are errors") {
   check_throws(ErrorKind::shape, {"63 bits"}, [] { zeros({one << 31, 2, one << 31}); });
   check_throws(ErrorKind::value, {"negative"}, [] { zeros({-1}); });
   check_throws(ErrorKind::value, {"negative"}, [] { zeros({3, -2}); });
-  CHECK(expand(tensor(1), {3000000000}).numel() == 3000000000);
+  const Tensor expanded = expand(tensor(1), {3000000000});
+  CHECK(expanded.numel() == 3000000000);
+  CHECK(expanded.nbytes() == 12000000000);
 }
 
 TEST_CASE("SIZE-2 memory that does not exist is an error that names the shape's bytes") {
