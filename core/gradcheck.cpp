@@ -33,10 +33,10 @@ void check_arguments(const char* check, const CheckedFunction& f, const std::vec
 
 class Check {
  public:
-  Check(const CheckedFunction& f, const std::vector<Tensor>& inputs, std::size_t first_upstream,
-        const GradcheckOptions& options)
-      : subject_(f, inputs), first_upstream_(first_upstream), options_(options) {
-    if (subject_.base().segments.empty()) throw ValueError("gradcheck", "f has no floating result");
+  Check(const char* name, const CheckedFunction& f, const std::vector<Tensor>& inputs,
+        std::size_t first_upstream, const GradcheckOptions& options)
+      : subject_(name, f, inputs), first_upstream_(first_upstream), options_(options) {
+    if (subject_.base().segments.empty()) throw ValueError(name, "f has no floating result");
   }
 
   const Results& base() const { return subject_.base(); }
@@ -230,13 +230,13 @@ CheckedFunction gradient_function(const CheckedFunction& f, std::size_t inputs) 
 GradcheckReport gradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options) {
   check_arguments("gradcheck", f, inputs, options);
-  return Check(f, inputs, inputs.size(), options).run();
+  return Check("gradcheck", f, inputs, inputs.size(), options).run();
 }
 
 GradcheckReport gradgradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options) {
   check_arguments("gradgradcheck", f, inputs, options);
-  const Check first(f, inputs, inputs.size(), options);
+  const Check first("gradgradcheck", f, inputs, inputs.size(), options);
   if (auto unused = first.unused_input()) {
     unused->check = "gradgradcheck";
     return *unused;
@@ -248,14 +248,15 @@ GradcheckReport gradgradcheck(const CheckedFunction& f, const std::vector<Tensor
     const auto begin = upstream.begin() + static_cast<std::ptrdiff_t>(segment.begin);
     if (segment.dtype != DType::f64)
       throw DTypeError("gradgradcheck",
-                       "a result of f is f32: differences of its gradients would "
-                       "be noise; let f return f64");
+                       "a result of f is " + std::string(to_string(segment.dtype)) +
+                           ": differences of its gradients would be noise; let f return f64");
     arguments.push_back(from_vector(Values(begin, begin + numel(segment.shape)), segment.shape));
   }
   GradcheckOptions second = options;
   second.allow_unused = true;  // the gradient of a linear function depends on the upstream alone
   GradcheckReport report =
-      Check(gradient_function(f, inputs.size()), arguments, inputs.size(), second).run();
+      Check("gradgradcheck", gradient_function(f, inputs.size()), arguments, inputs.size(), second)
+          .run();
   report.check = "gradgradcheck";
   return report;
 }

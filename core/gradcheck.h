@@ -124,8 +124,8 @@ CheckedFunction as_checked_function(F f) {
 
 /// Checks the first derivatives of f, which takes a const std::vector<Tensor>& and returns a Tensor
 /// or a std::vector<Tensor>. DTypeError: an input is not f64. ValueError: f holds no function, no
-/// inputs, no floating result, eps not positive, or a negative tolerance. Whatever f throws passes
-/// through.
+/// inputs, no floating result, eps not positive, a negative tolerance, or calls of f that give
+/// different numbers or shapes of results. Whatever f throws passes through.
 template <class F>
 GradcheckReport gradcheck(F f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {}) {
@@ -137,6 +137,7 @@ GradcheckReport gradcheck(F f, const std::vector<Tensor>& inputs,
 /// gradients, along a random direction of the gradients. The differences use the gradients as they
 /// are without create_graph, so the two ways to compute them are compared as well. An input whose
 /// second derivative is zero passes; one that no result depends on fails unless allow_unused.
+/// Errors as of gradcheck, and DTypeError: a floating result is not f64.
 template <class F>
 GradcheckReport gradgradcheck(F f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options = {}) {

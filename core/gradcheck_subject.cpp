@@ -17,10 +17,10 @@ Tensor leaf_with_layout_of(const Tensor& x) {
   return parameter(std::move(same));
 }
 
-Results lay_out(const std::vector<Tensor>& outputs) {
+Results lay_out(const char* check, const std::vector<Tensor>& outputs) {
   Results results;
   for (const Tensor& output : outputs) {
-    check_defined("gradcheck", "a result of f", output);
+    check_defined(check, "a result of f", output);
     if (!is_floating(output.dtype())) continue;
     results.segments.push_back({output.shape(), output.dtype(), results.values.size()});
     const Values values = output.to_vector();
@@ -50,8 +50,8 @@ Values random_weights(std::size_t count, std::uint64_t seed, std::uint64_t strea
   return weights;
 }
 
-Subject::Subject(const CheckedFunction& f, const std::vector<Tensor>& inputs)
-    : f_(f), inputs_(inputs) {
+Subject::Subject(const char* check, const CheckedFunction& f, const std::vector<Tensor>& inputs)
+    : check_(check), f_(f), inputs_(inputs) {
   for (const Tensor& input : inputs) point_.push_back(input.to_vector());
   base_ = call(point_);
 }
@@ -61,13 +61,13 @@ Results Subject::call(const std::vector<Values>& point) const {
   std::vector<Tensor> leaves;  // leaves, so that f may take gradients on a tape that it opens
   for (std::size_t i = 0; i < point.size(); ++i)
     leaves.push_back(parameter(from_vector(point[i], inputs_[i].shape())));
-  return lay_out(f_(leaves));
+  return lay_out(check_, f_(leaves));
 }
 
 Results Subject::evaluate(const std::vector<Values>& point) const {
   Results results = call(point);
   if (results.segments != base_.segments)
-    throw ValueError("gradcheck", "two calls of f gave results of different shapes or dtypes");
+    throw ValueError(check_, "two calls of f gave results of different shapes or dtypes");
   return results;
 }
 
@@ -97,7 +97,7 @@ Subject::Run::Run(const Subject& subject) : reached_(subject.inputs().size(), fa
   for (const Tensor& input : subject.inputs()) leaves_.push_back(leaf_with_layout_of(input));
   for (Tensor& output : subject.f_(leaves_))
     if (is_floating(output.dtype())) outputs_.push_back(std::move(output));
-  results_ = lay_out(outputs_);
+  results_ = lay_out(subject.check_, outputs_);
 }
 
 std::vector<Values> Subject::Run::gradients(const Values& upstream) {

@@ -35,7 +35,8 @@ inline double dot(const Values& a, const Values& b) {
 
 class Subject {
  public:
-  Subject(const CheckedFunction& f, const std::vector<Tensor>& inputs);
+  /// `check`: the function that was called, for errors.
+  Subject(const char* check, const CheckedFunction& f, const std::vector<Tensor>& inputs);
 
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const std::vector<Values>& point() const { return point_; }
@@ -75,6 +76,7 @@ class Subject {
  private:
   Results call(const std::vector<Values>& point) const;
 
+  const char* check_;
   const CheckedFunction& f_;
   const std::vector<Tensor>& inputs_;
   std::vector<Values> point_;

@@ -110,6 +110,8 @@ void Ledger::closing(const Tape& tape) noexcept {
           for (Graph::Node& node : seen.graph.nodes) node.flops = 0;
       } catch (const std::bad_alloc&) {
         ledger->lost_something_ = true;
+      } catch (...) {
+        ledger->thrown_by_operation_ = std::current_exception();
       }
     }
   }
@@ -170,6 +172,7 @@ Graph Ledger::graph() const {
   if (!is_on_own_thread()) throw StateError("Ledger", "this ledger belongs to another thread");
   if (lost_something_)
     throw OutOfMemoryError("Ledger", "an event was lost because memory was short");
+  if (thrown_by_operation_) std::rethrow_exception(thrown_by_operation_);
   Graph all = graph_;
   Merger merger(all, rows_);
   std::vector<std::int64_t> first_node;

@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -36,7 +37,8 @@ class Ledger : public ThreadScope<Ledger> {
   Ledger();
 
   /// Everything seen so far. OutOfMemoryError when an event was lost for want of memory; StateError
-  /// on another thread than the ledger's.
+  /// on another thread than the ledger's; what a node threw when a closing tape asked it about
+  /// itself.
   Graph graph() const;
 
   /// Whether a ledger watches this thread.
@@ -76,6 +78,7 @@ class Ledger : public ThreadScope<Ledger> {
   std::vector<Seen> seen_;
   std::vector<std::size_t> tape_of_step_;  // index in seen_, or no_tape; the rest have none
   bool lost_something_ = false;
+  std::exception_ptr thrown_by_operation_;  // when it was asked about itself as its tape closed
 };
 
 }  // namespace tapehead

@@ -26,7 +26,14 @@ Tensor Wanted::take_partial(std::size_t i) const {
 Saved::Saved(Node& node, const char* name, std::initializer_list<int> for_inputs,
              const char* reason)
     : node_(node), name_(name), reason_(reason) {
-  for (const int input : for_inputs) for_inputs_ |= 1u << static_cast<unsigned>(input);
+  for (const int input : for_inputs) {
+    if (input < 0 || input > last_listed_input)
+      throw StateError(node.operation_, "saved tensor \"" + std::string(name) +
+                                            "\" is read for input " + std::to_string(input) +
+                                            ", outside [0, " + std::to_string(last_listed_input) +
+                                            "]");
+    for_inputs_ |= 1u << static_cast<unsigned>(input);
+  }
   (node.last_saved_ ? node.last_saved_->next_ : node.first_saved_) = this;
   node.last_saved_ = this;
 }

@@ -92,9 +92,9 @@ class Wanted {
 /// A saved tensor: a named member of a node, with the reason why it is kept.
 class Saved {
  public:
-  /// `for_inputs`: the inputs whose gradients read this tensor. It is kept only when one of those
-  /// gradients is wanted. `reason`: the formula that reads it. Both strings live as long as the
-  /// process.
+  /// `for_inputs`: the inputs whose gradients read this tensor, up to number 31 (StateError). It is
+  /// kept only when one of those gradients is wanted. `reason`: the formula that reads it. Both
+  /// strings live as long as the process.
   Saved(Node& node, const char* name, std::initializer_list<int> for_inputs, const char* reason);
   /// Read by the gradients of all inputs, however many there are.
   Saved(Node& node, const char* name, const char* reason);
@@ -142,6 +142,7 @@ class Saved {
   void release();
 
   static constexpr std::uint32_t all_inputs = ~std::uint32_t{0};
+  static constexpr int last_listed_input = 31;
 
   Node& node_;
   Saved* next_ = nullptr;

@@ -71,7 +71,9 @@ std::unique_ptr<PackedSlot> PackingTable::pack(SavedTensorHooks& hooks, const Sa
     slot->row = static_cast<std::uint32_t>(rows_.size());
     rows_.push_back({slot->object->how(), slot->object->bytes()});
     slot->shown = seen.shape();
-    by_storage_.emplace(storage, Packed{entry, slot->object, slot->row, slot->shown});
+    const Packed packed{entry, slot->object, slot->row, slot->shown};
+    if (found != end) found->second = packed;  // what it had was let go
+    else by_storage_.emplace(storage, packed);
   }
   slot->shape = x.shape();
   slot->dtype = x.dtype();

@@ -79,6 +79,18 @@ StridedLoop<N> merge_dims(const Shape& shape, const std::array<const Strides*, N
   return loop;
 }
 
+/// Where each operand's element stands that is number `index` of the loop in row-major order.
+template <std::size_t N>
+std::array<std::int64_t, N> offsets_at(const StridedLoop<N>& loop, std::int64_t index) {
+  std::array<std::int64_t, N> offsets{};
+  for (int i = loop.shape.rank() - 1; i >= 0; --i) {
+    const std::int64_t position = index % loop.shape[i];
+    index /= loop.shape[i];
+    for (std::size_t k = 0; k < N; ++k) offsets[k] += position * loop.strides[k][i];
+  }
+  return offsets;
+}
+
 /// Calls f(offsets, count) for runs that cover elements [begin, end) of the loop in row-major
 /// order: operand k's run starts at offsets[k] and steps by loop.inner_stride(k).
 template <std::size_t N, class F>

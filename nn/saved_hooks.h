@@ -10,8 +10,8 @@
 //     tape.gradient(loss(y), parameters);
 //
 // Both take activations: floating f32 and f64 tensors that an operation made. Parameters, their
-// views and inputs stay as they are, for they are there anyway; so does an activation that is also
-// held by a handle, where packing saves nothing.
+// views and inputs stay as they are, for they are there anyway. An activation that somebody holds a
+// handle to is packed all the same, which saves nothing.
 #pragma once
 
 #include <tapehead/core/saved_hooks.h>

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <numbers>
 
-#include <algorithm>
 #include <cmath>
 
 namespace tapehead::nn {

@@ -3,6 +3,7 @@
 #include <tapehead/core/record.h>
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/give_back.h>
+#include <tapehead/ops/kernels/fold.h>
 #include <tapehead/ops/kernels/pointwise.h>
 #include <tapehead/ops/reduce.h>
 
@@ -66,8 +67,8 @@ template <bool largest>
 struct Extremum {
   template <class T>
   TAPEHEAD_INLINE T operator()(T a, T b) const {
-    const bool a_wins = largest ? a > b : a < b;
-    return a_wins || a != a ? a : b;  // a NaN in b loses to nothing
+    if constexpr (largest) return kernels::larger(b, a);
+    else return kernels::smaller(b, a);
   }
 };
 struct Select {

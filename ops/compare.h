@@ -6,7 +6,8 @@
 namespace tapehead {
 
 /// @{
-/// Comparisons of two tensors of one dtype (any; else DTypeError) that broadcast (else ShapeError).
+/// Comparisons of two tensors of one dtype, any but bf16 and f16 (else DTypeError), that broadcast
+/// (else ShapeError).
 /// With a NaN they are false, except ne.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);

@@ -19,7 +19,7 @@ Tensor counted(std::int64_t count, DType dtype, F value) {
     visit_any(dtype, [&](auto zero) {
       using T = decltype(zero);
       T* data = y.any_view().as<T>();
-      for (std::int64_t i = 0; i < count; ++i) data[i] = static_cast<T>(value(i));
+      for (std::int64_t i = 0; i < count; ++i) data[i] = convert<T>(value(i));
     });
   });
   return y;

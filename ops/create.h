@@ -28,7 +28,7 @@ Tensor full_like(const Tensor& x, double value);
 /// start, start + step, ... below end (above it for a negative step); element i is start + i * step
 /// in double. ValueError: step is 0, or one of the three is not finite.
 Tensor arange(double start, double end, double step = 1, DType dtype = DType::f32);
-/// 0, 1, ... below end, exactly.
+/// 0, 1, ... below end: exactly as far as the dtype holds every integer (2^24 in f32).
 Tensor arange(std::int64_t end, DType dtype = DType::i64);
 
 /// Numbers in nested braces, for tensor(): 5, or {1, 2}, or {{1, 2}, {3, 4}}, and so on.
@@ -52,7 +52,8 @@ class NestedList {
   std::vector<double> values_;  // in row-major order
 };
 
-/// A tensor of the numbers written: tensor({{1, 2}, {3, 4}}); tensor(5) is 0-d.
+/// A tensor of the numbers written: tensor({{1, 2}, {3, 4}}); tensor(5) is 0-d. They pass through
+/// double, which rounds integers beyond 2^53: from_vector takes those as they are.
 Tensor tensor(const NestedList& values, DType dtype = DType::f32);
 
 /// The values in another dtype; x itself when it has that dtype already. Between floating types

@@ -3,7 +3,7 @@
 #include <tapehead/ops/binary.h>
 #include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/join.h>
-#include <tapehead/ops/kernels/loss.h>
+#include <tapehead/ops/kernels/cross_entropy.h>
 #include <tapehead/ops/kernels/reduce.h>
 #include <tapehead/ops/loss.h>
 #include <tapehead/ops/masked.h>
@@ -17,24 +17,25 @@ namespace {
 
 // ---- arguments ----------------------------------------------------------------------------------
 
-void check_arguments(const char* operation, const Tensor& x, const Tensor& target,
+// `name`: of x, in the operation's declaration.
+void check_arguments(const char* operation, const char* name, const Tensor& x, const Tensor& target,
                      const CrossEntropyOptions& options) {
-  check_floating(operation, "logits", x);
+  check_floating(operation, name, x);
   check_dtype(operation, "target", target, DType::i64);
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
     throw ValueError(operation, "label_smoothing " + format_number(options.label_smoothing) +
                                     ": must be in [0, 1]");
   if (x.rank() == 0)
-    throw ShapeError(operation, "logits " + describe(x) + ": a class dim is wanted");
+    throw ShapeError(operation, name + (" " + describe(x)) + ": a class dim is wanted");
   const int class_dim = x.rank() == 1 ? 0 : 1;
   Shape expected = x.shape();
   expected.erase(class_dim);
   if (target.shape() != expected)
-    throw ShapeError(operation, "target " + describe(target) + " does not fit logits " +
+    throw ShapeError(operation, "target " + describe(target) + " does not fit " + name + " " +
                                     describe(x) + ": it must have shape " + to_string(expected) +
                                     ", without the class dim " + std::to_string(class_dim));
   if (!options.weight.defined()) return;
-  check_same_dtype(operation, x, options.weight, "logits", "weight");
+  check_same_dtype(operation, x, options.weight, name, "weight");
   require_no_gradient(operation, {&options.weight});
   if (options.weight.shape() != Shape{x.shape()[class_dim]})
     throw ShapeError(operation, "weight " + describe(options.weight) + " must have shape (" +
@@ -220,7 +221,7 @@ void save_targets(ClassLossNode& node, const Tensor& target, const CrossEntropyO
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options) {
-  check_arguments("cross_entropy", logits, target, options);
+  check_arguments("cross_entropy", "logits", logits, target, options);
   Tensor rows = as_rows(logits);
   if (rows.strides()[1] != 1 && rows.shape()[1] != 1) rows = contiguous(rows);
   const Tensor classes = reshape(target, {rows.shape()[0]});
@@ -240,7 +241,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
 Tensor nll_loss(const Tensor& x, const Tensor& target, std::int64_t ignore_index,
                 Reduction reduction, const Tensor& weight) {
   const CrossEntropyOptions options{ignore_index, 0, reduction, weight};
-  check_arguments("nll_loss", x, target, options);
+  check_arguments("nll_loss", "x", x, target, options);
   const Tensor rows = as_rows(x);
   const Tensor classes = reshape(target, {rows.shape()[0]});
   const Reduced loss =

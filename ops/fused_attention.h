@@ -44,7 +44,8 @@ struct FusedAttentionOptions {
 /// too.
 ///
 /// ShapeError: ranks not equal or outside 2..4, batches not equal, E, S or the numbers of heads do
-/// not fit, or with dropout (B, H, L, S) is too large to count. DTypeError: not one floating dtype,
+/// not fit, hidden or bias does not broadcast to (B, H, L, S), or with dropout that is too large to
+/// count. DTypeError: not one floating dtype,
 /// or hidden not bool. ValueError: dropout outside [0, 1], a negative offset.
 Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                        const FusedAttentionOptions& options = {});

@@ -46,12 +46,7 @@ struct Composed {
 
   Composed(const Tensor& x, const Tensor& scale, int normalized_rank, double eps, bool centered) {
     for (int i = 0; i < normalized_rank; ++i) over.push_back(i - normalized_rank);
-    Tensor d = x;
-    if (centered) {
-      const Tensor near = sub(x, mean(x, over, true));
-      d = sub(near, mean(near, over, true));  // what the rounding of the first mean left
-    }
-    const Tensor scaled = mul(d, scale);
+    const Tensor scaled = mul(centered ? detail::deviation(x, over) : x, scale);
     const Tensor power = mean(square(scaled), over, true);
     // eps * scale^2, where scale^2 may be beyond the largest number though the product is not.
     const Tensor floor = square(mul(scale, std::sqrt(eps)));

@@ -18,7 +18,8 @@ Reduction parse_reduction(std::string_view text);
 std::string_view to_string(Reduction reduction);
 
 // The losses below compare x with a target of the same shape (ShapeError) and floating dtype
-// (DTypeError). All save x, target; a gradient flows to the target as well.
+// (DTypeError). All save x, target (smooth_l1_loss with beta 0 their difference); a gradient flows
+// to the target as well.
 
 /// loss = (x - target)^2.  dx = 2 * (x - target) * g = -dtarget
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);

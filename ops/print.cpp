@@ -45,10 +45,18 @@ Style style_for(const std::vector<double>& values) {
   return far_apart || largest >= 1e8 || smallest < 1e-4 ? Style::scientific : Style::fixed;
 }
 
+// How many elements there are to write, where an empty row counts as one: it has its brackets.
+double brackets(const Shape& shape) {
+  double count = 1;
+  for (const std::int64_t size : shape)
+    count *= static_cast<double>(std::max<std::int64_t>(size, 1));
+  return count;
+}
+
 // One pass over the elements to show, in row-major order.
 class Printer {
  public:
-  explicit Printer(const Tensor& x) : x_(x.any_view()), cut_(x.numel() > shown_in_full) {}
+  explicit Printer(const Tensor& x) : x_(x.any_view()), cut_(brackets(x.shape()) > shown_in_full) {}
 
   std::string text() {
     collect(0, 0);

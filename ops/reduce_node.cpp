@@ -1,5 +1,5 @@
 #include <tapehead/ops/binary.h>
-#include <tapehead/ops/masked.h>
+#include <tapehead/ops/reduce.h>
 #include <tapehead/ops/reduce_node.h>
 #include <tapehead/ops/views.h>
 
@@ -61,11 +61,11 @@ std::vector<Graph::Attribute> ReduceNode::attributes() const {
   return {{"dims", to_string(dims())}, {"keepdim", keepdim_}};
 }
 
-Tensor quotient_or_zero(const Tensor& g, const Tensor& y) {
-  const Tensor is_zero = eq(y, 0.0);
-  // The divisor is replaced as well: an unselected 0/0 would come back in the second derivative.
-  const Tensor divisor = masked_fill(y, is_zero, 1);
-  return masked_fill(div(g, divisor), is_zero, 0);
+Tensor deviation(const Tensor& x, const Dims& dims) {
+  const Tensor center = mean(x, dims, true);
+  Tensor d = sub(x, center);
+  const Tensor rest = mean(d, dims, true);
+  return sub(std::move(d), rest);
 }
 
 }  // namespace tapehead::detail

@@ -52,7 +52,8 @@ class ReduceNode : public Node {
   bool keepdim_ = false;
 };
 
-/// g / y, and 0 where y is 0, at every order of derivative.
-Tensor quotient_or_zero(const Tensor& g, const Tensor& y);
+/// x - mean over dims (keepdim). The mean of what is left takes back the rounding of the first,
+/// which matters when the mean is large beside the deviation.
+Tensor deviation(const Tensor& x, const Dims& dims);
 
 }  // namespace tapehead::detail

@@ -13,7 +13,7 @@
 namespace tapehead {
 namespace {
 
-using detail::quotient_or_zero;
+using detail::deviation;
 using detail::ReducedDims;
 using detail::ReduceNode;
 using detail::view_as;
@@ -24,13 +24,12 @@ double degrees_of_freedom(std::int64_t count, double correction) {
   return std::max(0.0, static_cast<double>(count) - correction);
 }
 
-// x - mean. The mean of what is left takes back the rounding of the first, which matters when the
-// mean is large beside the deviation.
-Tensor deviation(const Tensor& x, const Dims& dims) {
-  const Tensor center = mean(x, dims, true);
-  Tensor d = sub(x, center);
-  const Tensor rest = mean(d, dims, true);
-  return sub(std::move(d), rest);
+// g / y, and 0 where y is 0, at every order of derivative.
+Tensor quotient_or_zero(const Tensor& g, const Tensor& y) {
+  const Tensor is_zero = eq(y, 0.0);
+  // The divisor is replaced as well: an unselected 0/0 would come back in the second derivative.
+  const Tensor divisor = masked_fill(y, is_zero, 1);
+  return masked_fill(div(g, divisor), is_zero, 0);
 }
 
 class SpreadNode : public ReduceNode {

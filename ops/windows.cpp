@@ -214,10 +214,10 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim
 Tensor slice_backward(const Tensor& g, const Shape& shape, std::int64_t dim, std::int64_t start,
                       std::int64_t step) {
   const std::int64_t d = dim_of("slice_backward", g, dim);
-  const Window window{d, start, g.shape()[d], step};
+  Window window{d, start, g.shape()[d], step};
   Shape fitting = shape;
   if (shape.rank() == g.rank()) fitting[d] = window.length;
-  const bool fits = fitting == g.shape() && start >= 0 && step >= 1 &&
+  const bool fits = fitting == g.shape() && start >= 0 && step >= 1 && start <= shape[d] &&
                     (window.length == 0 ||
                      (start < shape[d] && window.length - 1 <= (shape[d] - 1 - start) / step));
   if (!fits)
@@ -225,6 +225,7 @@ Tensor slice_backward(const Tensor& g, const Shape& shape, std::int64_t dim, std
                                            to_string(shape) + " along dim " + std::to_string(d) +
                                            " from " + std::to_string(start) + " in steps of " +
                                            std::to_string(step));
+  if (window.length <= 1) window.step = 1;  // of no effect, and one that is not might overflow
   Tensor y = filled("slice_backward", shape, g.dtype(), 0.0);
   launch([&] { copy_values(window_of(y, window).any_view(), g.any_view()); });
   return record<SliceBackwardNode>(y, {&g}, [&](SliceBackwardNode& node) { node.window = window; });

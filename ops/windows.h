@@ -1,6 +1,6 @@
 // Views of a part of a tensor. They cost nothing and save nothing; the gradient goes back into
 // zeros. As for the views of views.h, values are shared, x comes by value, the dtype is any, and a
-// dim may be negative (from the end); IndexError when it is out of range.
+// dim may be negative (from the end); IndexError when it is out of range. ShapeError: x is 0-d.
 #pragma once
 
 #include <tapehead/core/tensor.h>
@@ -19,7 +19,7 @@ Tensor narrow(Tensor x, std::int64_t dim, std::int64_t start, std::int64_t lengt
 Tensor slice(Tensor x, std::int64_t dim, std::optional<std::int64_t> start = {},
              std::optional<std::int64_t> end = {}, std::int64_t step = 1);
 /// One position of dim (negative: from the end); the dim disappears. dx = zeros with g there
-/// IndexError: no such position. ShapeError: x is 0-d.
+/// IndexError: no such position.
 Tensor select(Tensor x, std::int64_t dim, std::int64_t index);
 /// How many parts a number may ask for: an expanded or empty tensor has more than memory can hold.
 constexpr std::int64_t max_parts = std::int64_t{1} << 20;

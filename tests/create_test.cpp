@@ -78,6 +78,8 @@ TEST_CASE("arange counts up, down, and not at all") {
   CHECK(arange(0, 5, -1).numel() == 0);
   CHECK(equal(arange(3), tensor({0, 1, 2}, DType::i64)));
   CHECK(arange(-3).numel() == 0);
+  CHECK(arange(1e300, 2e300, 1e300, DType::i64).to_vector<std::int64_t>() ==
+        std::vector{std::numeric_limits<std::int64_t>::max()});
   check_throws(ErrorKind::value, {"step"}, [] { arange(0, 1, 0); });
   check_throws(ErrorKind::value, {"finite"}, [] { arange(0, INFINITY); });
   check_throws(ErrorKind::value, {"arange: 1e+300 elements are too many"},
@@ -155,6 +157,8 @@ TEST_CASE("tensors print as their values, aligned, one row a line") {
   CHECK(to_string(transpose(tensor({{1, 2}, {3, 4}}, DType::i64), 0, 1)) ==
         "tensor([[1, 3],\n        [2, 4]], i64)");
   CHECK(to_string(zeros({1, 1, 1})) == "tensor([[[0]]], f32)");
+  CHECK(to_string(zeros({1, 2, 0})) == "tensor([[[],\n         []]], f32 (1, 2, 0))");
+  CHECK(to_string(zeros({1000000000, 0})).size() < 200);
   CHECK(to_string(ones({2, 1, 1})) == "tensor([[[1]],\n\n        [[1]]], f32)");
 }
 

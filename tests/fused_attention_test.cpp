@@ -174,6 +174,20 @@ TEST_CASE("fused attention equals the composition with masks, biases and dropout
   check_equal(p, f64_tolerance);
 }
 
+TEST_CASE("without query heads keys and values have gradients of 0") {
+  const Tensor q = parameter(zeros({2, 0, 5, 4}, DType::f64));
+  const Tensor k = parameter(ones({2, 3, 6, 4}, DType::f64));
+  const Tensor v = parameter(ones({2, 3, 6, 7}, DType::f64));
+  Tape tape;
+  const Tensor y = fused_attention(q, k, v);
+  CHECK(y.shape() == Shape{2, 0, 5, 7});
+  // Memory that was in use before, which is not zero by itself.
+  for (const std::int64_t features : {4, 7}) full({2, 3, 6, features}, 7, DType::f64);
+  const Gradients g = tape.gradient(y, {q, k, v}, zeros(y.shape(), DType::f64));
+  CHECK(equal(g[k], zeros({2, 3, 6, 4}, DType::f64)));
+  CHECK(equal(g[v], zeros({2, 3, 6, 7}, DType::f64)));
+}
+
 TEST_CASE("a query that sees nothing gives 0 and exactly no gradient") {
   Problem p = random_problem(1, 1, 4, 66);
   const Tensor row_two = eq(arange(4), 2.0);

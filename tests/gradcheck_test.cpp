@@ -176,8 +176,11 @@ TEST_CASE("inputs must be f64, present, and lead to a floating result; errors of
                [&] { gradcheck(nothing, {numbers({1})}); });
   check_throws(ErrorKind::value, {"gradgradcheck: f holds no function"},
                [] { gradgradcheck(CheckedFunction(), {numbers({1})}); });
-  check_throws(ErrorKind::value, {"no floating result"},
-               [] { gradcheck([](const Inputs&) { return Inputs{}; }, {numbers({1})}); });
+  const auto no_results = [](const Inputs&) { return Inputs{}; };
+  check_throws(ErrorKind::value, {"gradcheck: f has no floating result"},
+               [&] { gradcheck(no_results, {numbers({1})}); });
+  check_throws(ErrorKind::value, {"gradgradcheck: f has no floating result"},
+               [&] { gradgradcheck(no_results, {numbers({1})}); });
   check_throws(ErrorKind::shape, {"product"}, [] {
     gradcheck([](const Inputs& in) { return product(in[0], in[1]); },
               {numbers({1}), numbers({1, 2})});

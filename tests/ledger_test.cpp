@@ -410,6 +410,23 @@ TEST_CASE("what only its category tells of has that as its reason") {
   CHECK(std::ranges::none_of(why, &std::string::empty));
 }
 
+TEST_CASE("what an operation throws when it is asked about itself reaches who asks the ledger") {
+  struct Silent final : Node {
+    Silent() : Node("silent") {}
+    Grads backward(Tensor g, const Wanted&) override { return {g}; }
+    std::vector<Graph::Attribute> attributes() const override {
+      throw ValueError("silent", "says nothing");
+    }
+  };
+  const Tensor x = parameter(ones({2}));
+  Ledger ledger;
+  {
+    Tape tape;
+    record<Silent>(clone(x), {&x}, [](Silent&) {});
+  }
+  check_throws(ErrorKind::value, {"silent: says nothing"}, [&] { (void)ledger.graph(); });
+}
+
 TEST_CASE("a timeline needs events") {
   CHECK_THROWS_AS((void)graph::timeline(Graph{}), ValueError);
 }

@@ -221,6 +221,9 @@ TEST_CASE("A class that does not exist is an error that names it, before anythin
     cross_entropy(logits, targets({0, 3}));
   });
   check_throws(ErrorKind::index, {"holds -1 at (0)"}, [&] { nll_loss(logits, targets({-1, 0})); });
+  check_throws(ErrorKind::shape, {"nll_loss: target i64 (3) does not fit x f32 (2, 3)"}, [&] {
+    nll_loss(logits, targets({0, 1, 2}));
+  });
   check_throws(ErrorKind::shape, {"(2, 3)", "(3)"}, [&] {
     cross_entropy(logits, targets({0, 1, 2}));
   });

@@ -152,6 +152,7 @@ constexpr WrongCall wrong_calls[] = {
     {"split", shape, "f64 (3)", [] { split(f({3}), std::vector<std::int64_t>{1, 1}); }},
     {"chunk", value, "0", [] { chunk(f({3}), 0); }},
     {"slice_backward", shape, "(4)", [] { slice_backward(f({4}), {3}, 0, 0); }},
+    {"slice_backward", shape, "(0)", [] { slice_backward(f({0}), {3}, 0, 4); }},
     {"diagonal", value, "0", [] { diagonal(f({2, 3}), 0, 0); }},
     {"diagonal", index_, "2", [] { diagonal(f({2, 3}), 0, 2); }},
     {"cat", value, "list", [] { cat({}); }},

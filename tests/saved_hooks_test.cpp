@@ -200,6 +200,16 @@ TEST_CASE("views are packed as they lie, expanded ones unexpanded, and slots tha
     }
 }
 
+TEST_CASE("what was packed, and let go since, is packed again once") {
+  const Tensor x = random_leaf({3, 4});
+  CopyHooks hooks;
+  Tape tape;
+  for (int times = 1; times < 4; ++times) {
+    tape.gradient(sum(mul(x, x)), {x});  // frees both slots of mul
+    CHECK(hooks.counts.packed == times);
+  }
+}
+
 TEST_CASE("hooks may decline, only the innermost is asked, and what was packed outlives them") {
   const Tensor x = random_leaf({4});
   Tape tape;

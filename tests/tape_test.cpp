@@ -88,6 +88,19 @@ TEST_CASE("Pause suspends recording until it is destroyed, and results are const
 }
 
 TEST_CASE(
+    "a saved tensor names the inputs that it is read for by numbers up to 31, or all of them") {
+  struct Far final : Node {
+    explicit Far(int input) : Node("far"), x(*this, "x", {input}, "dx = x") {}
+    Saved x;
+    Grads backward(Tensor g, const Wanted&) override { return {g}; }
+  };
+  CHECK_NOTHROW(Far(31));
+  for (const int input : {-1, 32})
+    check_throws(ErrorKind::state, {"far", "\"x\"", std::to_string(input), "[0, 31]"},
+                 [&] { const Far node(input); });
+}
+
+TEST_CASE(
     "an operation records only what it needs: saved tensors of unwanted gradients are not kept") {
   const Tensor x = leaf({1, 2}, {2}), k = from_vector<double>({3, 4}, {2});
   Tape tape;

@@ -168,6 +168,7 @@ void backward(const View& q, const View& k, const View& v, const AttentionTerms&
       const std::int64_t batch = item / key_heads, key_head = item % key_heads;
       const Rows<T> dk_rows = matrix<T>(dk, batch, key_head),
                     dv_rows = matrix<T>(dv, batch, key_head);
+      std::int64_t seen = 0;  // keys that a query sees: the same for all heads of the group
       for (std::int64_t g = 0; g < group; ++g) {
         const std::int64_t h = key_head * group + g, index = batch * heads + h;
         const Head<T> head(q, k, v, terms, batch, h);
@@ -182,11 +183,11 @@ void backward(const View& q, const View& k, const View& v, const AttentionTerms&
                                    g > 0};
         for (std::int64_t i0 = 0; i0 < queries; i0 += tile)
           backward_rows(head, out, terms.scale, i0, std::min(tile, queries - i0));
-        const std::int64_t never_seen = queries == 0 ? 0 : head.visible_end(queries);
-        for (std::int64_t j = never_seen; g == 0 && j < head.keys; ++j) {
-          std::fill(dk_rows.row(j), dk_rows.row(j) + head.features, T(0));
-          std::fill(dv_rows.row(j), dv_rows.row(j) + head.value_features, T(0));
-        }
+        seen = queries == 0 ? 0 : head.visible_end(queries);
+      }
+      for (std::int64_t j = seen; j < k.shape[2]; ++j) {
+        std::fill(dk_rows.row(j), dk_rows.row(j) + k.shape[3], T(0));
+        std::fill(dv_rows.row(j), dv_rows.row(j) + v.shape[3], T(0));
       }
     }
   });

@@ -121,23 +121,11 @@ Batch<T> transposed(const Batch<T>& batch) {
   return result;
 }
 
-template <std::size_t N>
-std::array<std::int64_t, N> offsets_of(const StridedLoop<N>& loop, std::int64_t index) {
-  std::array<std::int64_t, N> offsets{};
-  for (int i = loop.shape.rank() - 1; i >= 0; --i) {
-    const std::int64_t position = index % loop.shape[i];
-    index /= loop.shape[i];
-    for (std::size_t operand = 0; operand < N; ++operand)
-      offsets[operand] += position * loop.strides[operand][i];
-  }
-  return offsets;
-}
-
 // Rows [begin, end) of the product at `index` of the batch, with its sum.
 template <class T>
 void multiply_rows(const Batch<T>& batch, std::int64_t index, std::int64_t begin,
                    std::int64_t end) {
-  const auto [a_offset, b_offset, c_offset] = offsets_of(batch.each, index);
+  const auto [a_offset, b_offset, c_offset] = offsets_at(batch.each, index);
   Product<T> part = batch.product;
   part.m = end - begin;
   part.a = part.a.from(begin, 0);

@@ -47,8 +47,8 @@ class Reduction {
     const auto run_tasks = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t chunk = task % chunks, result = task / chunks;
-        const Place at = place(result);
-        fold_range(at.x, at.y, plan_.chunk_begin(chunk, chunks),
+        const auto at = offsets_at(plan_.kept, result);
+        fold_range(at[0], at[1], plan_.chunk_begin(chunk, chunks),
                    plan_.chunk_begin(chunk + 1, chunks), partial(chunk, result));
       }
     };
@@ -93,17 +93,17 @@ class Reduction {
   // Results [first, first + count), side by side in x, over one chunk of their elements.
   void fold_block_of_results(std::int64_t first, std::int64_t count, std::int64_t chunk,
                              std::int64_t chunks) {
-    const Place at = place(first);
+    const auto at = offsets_at(plan_.kept, first);
     const std::int64_t dy = plan_.kept.inner_stride(1);
     Slots<ReducePlan::block> whole, parameters;
     void* const acc = chunks == 1 ? whole.bytes : partial(chunk, first);
-    fold_.start(at.y, dy, count, acc, parameters.bytes);
+    fold_.start(at[1], dy, count, acc, parameters.bytes);
     const auto add = [&](const auto& offsets, std::int64_t rows) {
-      add_rows_in_blocks(at.x + offsets[0], at.y, rows, count, acc, parameters.bytes);
+      add_rows_in_blocks(at[0] + offsets[0], at[1], rows, count, acc, parameters.bytes);
     };
     for_each_run(plan_.reduced, plan_.chunk_begin(chunk, chunks),
                  plan_.chunk_begin(chunk + 1, chunks), add);
-    if (chunks == 1) fold_.store(at.y, dy, count, acc);
+    if (chunks == 1) fold_.store(at[1], dy, count, acc);
   }
 
   // Not one running sum over all rows: its rounding errors would grow with their number.
@@ -121,17 +121,6 @@ class Reduction {
   }
 
   // ---- both ----
-
-  struct Place {
-    std::int64_t x, y;
-  };
-  Place place(std::int64_t result) const {
-    Place at{};
-    for_each_run(plan_.kept, result, result + 1, [&](const auto& offsets, std::int64_t) {
-      at = {offsets[0], offsets[1]};
-    });
-    return at;
-  }
 
   // The accumulator of one chunk of a result; those of the results of a chunk are adjacent.
   std::byte* partial(std::int64_t chunk, std::int64_t result) {

@@ -1,5 +1,5 @@
+#include <tapehead/ops/kernels/cross_entropy.h>
 #include <tapehead/ops/kernels/fold.h>
-#include <tapehead/ops/kernels/loss.h>
 #include <tapehead/ops/kernels/math.h>
 
 namespace tapehead::kernels {
