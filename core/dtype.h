@@ -79,7 +79,12 @@ struct DTypeOf<bool> {
 
 /// The DType that holds elements of the C++ type T.
 template <class T>
-inline constexpr DType dtype_of = DTypeOf<T>::value;
+inline constexpr DType dtype_of = [] {
+  constexpr bool is_element = requires { DTypeOf<T>::value; };
+  static_assert(is_element, "elements are float, double, std::int64_t, bool, BFloat16 or Float16");
+  if constexpr (is_element) return DTypeOf<T>::value;
+  else return DType::f32;
+}();
 
 namespace detail {
 

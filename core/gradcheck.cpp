@@ -95,6 +95,12 @@ class Check {
                             " share a storage: neither can be varied alone; pass copies, or write "
                             "f as a function of one of them");
     }
+    const Values& values = subject_.base().values;
+    const auto nan = std::find_if(values.begin(), values.end(), [](double x) { return x != x; });
+    if (nan != values.end())
+      return failed(Diagnosis::not_a_number,
+                    "result number " + std::to_string(nan - values.begin()) +
+                        " is NaN: the inputs lie outside the domain of f, or f has a fault");
     const Results again = subject_.evaluate(subject_.point());
     if (!same_bits(again.values, subject_.base().values))
       return failed(Diagnosis::not_deterministic,
@@ -188,7 +194,13 @@ class Check {
     report.analytic = evidence.analytic[evidence.input][evidence.element];
     report.numeric = evidence.numeric[evidence.input][evidence.element];
     report.tolerance = tolerance(report.numeric);
-    if (!report.ok && options_.diagnose) diagnose(evidence, report);
+    if (std::isnan(report.numeric)) {
+      report.diagnosis = Diagnosis::not_a_number;
+      report.explanation =
+          "f is NaN within the step: move the input away from the edge of its domain";
+    } else if (!report.ok && options_.diagnose) {
+      diagnose(evidence, report);
+    }
     return report;
   }
 
@@ -270,6 +282,7 @@ std::string_view to_string(Diagnosis diagnosis) {
     case Diagnosis::dependent_inputs: return "inputs that depend on one another";
     case Diagnosis::unused_input: return "unused input";
     case Diagnosis::other_value: return "another value";
+    case Diagnosis::not_a_number: return "not a number";
     case Diagnosis::kink: return "kink within the step";
     case Diagnosis::float32_noise: return "float32 noise";
     case Diagnosis::lost: return "lost gradient";

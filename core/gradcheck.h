@@ -57,6 +57,7 @@ enum class Diagnosis : std::uint8_t {
   dependent_inputs,   ///< inputs share a storage or were computed from others
   unused_input,       ///< no result depends on an input
   other_value,        ///< f gives another value under a tape, or for another layout of the inputs
+  not_a_number,       ///< f, or a difference of it, is NaN: there is no slope to compare with
   kink,               ///< f has a kink or a jump within the step
   float32_noise,      ///< something inside f computes in float32
   lost,               ///< the gradient is zero: something detaches

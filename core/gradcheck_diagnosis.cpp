@@ -29,8 +29,8 @@ class Doctor {
   void examine() {
     fill_in_jacobian();
     for (const auto symptom :
-         {&Doctor::kink, &Doctor::float32_noise, &Doctor::lost, &Doctor::missing_reduction,
-          &Doctor::factor, &Doctor::swapped_inputs, &Doctor::transposed})
+         {&Doctor::kink, &Doctor::float32_noise, &Doctor::lost, &Doctor::left_out, &Doctor::factor,
+          &Doctor::swapped_inputs, &Doctor::transposed})
       if ((this->*symptom)()) return;
   }
 
@@ -165,24 +165,65 @@ class Doctor {
     return result;
   }
 
-  // Of the results that depend on the element, some count in full and the others not at all.
-  bool missing_reduction() {
+  // How many elements of one result that depend on the worst element count in full on the tape, and
+  // how many not at all.
+  struct Tally {
+    std::size_t counted = 0, missed = 0;
+  };
+
+  // One for each result; none when an element counts with another slope.
+  std::vector<Tally> tallies() const {
+    const std::vector<Segment>& segments = e_.subject.base().segments;
     const Values right = e_.subject.differences(e_.input, e_.element, e_.options.eps);
     Subject::Run run(e_.subject);
-    std::size_t counted = 0, missed = 0;
-    for (std::size_t k = 0; k < right.size(); ++k) {
+    std::vector<Tally> tallies(segments.size());
+    std::size_t segment = 0;
+    for (std::size_t k = 0, looked_at = 0; k < right.size(); ++k) {
+      while (segment + 1 < segments.size() && segments[segment + 1].begin <= k) ++segment;
       if (std::abs(right[k]) < 1e-6) continue;
-      if (counted + missed == jacobian_rows_at_most) break;
+      if (looked_at++ == jacobian_rows_at_most) break;
       const double got = jacobian_row(run, k)[e_.input][e_.element];
-      if (close(got, right[k])) ++counted;
-      else if (got == 0) ++missed;
-      else return false;
+      if (close(got, right[k])) ++tallies[segment].counted;
+      else if (got == 0) ++tallies[segment].missed;
+      else return {};
     }
-    if (counted == 0 || missed == 0) return false;
-    return found(Diagnosis::missing_reduction,
-                 "the element reaches " + std::to_string(counted + missed) + " results, but only " +
-                     std::to_string(counted) +
-                     " of them count: a sum over a broadcast (or repeated) dim is missing");
+    return tallies;
+  }
+
+  // Whether the tape has a derivative of a result that does not depend on the input's element: then
+  // results were taken for others, and none is merely left out.
+  bool reaches_too_far() const {
+    const std::size_t count = e_.subject.base().values.size();
+    Subject::Run run(e_.subject);
+    std::vector<Values> rows;
+    for (std::size_t k = 0; k < std::min(count, jacobian_rows_at_most); ++k)
+      rows.push_back(jacobian_row(run, k)[e_.input]);
+    for (std::size_t c = 0; c < std::min(analytic().size(), jacobian_rows_at_most); ++c) {
+      const Values right = e_.subject.differences(e_.input, c, e_.options.eps);
+      for (std::size_t k = 0; k < rows.size(); ++k)
+        if (std::abs(right[k]) < 1e-6 && std::abs(rows[k][c]) > 1e-4) return true;
+    }
+    return false;
+  }
+
+  // Of the results that depend on the element, some count in full and the others not at all.
+  bool left_out() {
+    std::size_t counted = 0, missed = 0;
+    bool within_one_result = false;
+    for (const Tally& tally : tallies()) {
+      counted += tally.counted;
+      missed += tally.missed;
+      within_one_result = within_one_result || (tally.counted > 0 && tally.missed > 0);
+    }
+    if (counted == 0 || missed == 0 || reaches_too_far()) return false;
+    const std::string evidence = "the element reaches " + std::to_string(counted + missed) +
+                                 " elements of results, but only " + std::to_string(counted) +
+                                 " of them count: ";
+    if (within_one_result)
+      return found(Diagnosis::missing_reduction,
+                   evidence + "a sum over a broadcast (or repeated) dim is missing");
+    return found(Diagnosis::lost,
+                 evidence + "the gradient of a whole result is lost on the way (detach, a pause)");
   }
 
   std::vector<Values> jacobian_row(Subject::Run& run, std::size_t result) const {

@@ -2,6 +2,7 @@
 #include <tapehead/core/gradcheck.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <locale>
 #include <sstream>
@@ -43,7 +44,7 @@ std::string to_string(const GradcheckReport& report) {
   std::ostringstream out;
   out.imbue(std::locale::classic());
   out << report.check << ": " << (report.ok ? "ok" : "FAILED");
-  if (report.tolerance > 0)
+  if (report.tolerance > 0 || std::isnan(report.tolerance))
     out << ": " << (report.ok ? "largest error at " : "") << report.input_name << ' '
         << to_string(report.element) << ": the tape gives " << std::setprecision(12)
         << report.analytic << ", differences give " << report.numeric << " (tolerance "

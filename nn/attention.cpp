@@ -56,6 +56,7 @@ void check_queries_and_keys(const Tensor& q, const Tensor& k) {
   if (q.rank() < 2 || k.rank() < 2 || q.shape().back() != k.shape().back())
     throw ShapeError("attention", "q " + describe(q) + " and k " + describe(k) +
                                       ": both must be (..., time, features), with equal features");
+  check_same_dtype("attention", q, k, "q", "k");
   check_heads("q", q, "k", k);
 }
 
@@ -64,6 +65,7 @@ void check_keys_and_values(const Tensor& q, const Tensor& k, const Tensor& v) {
   if (v.rank() < 2 || v.shape()[v.rank() - 2] != k.shape()[k.rank() - 2])
     throw ShapeError("attention", "k " + describe(k) + " and v " + describe(v) +
                                       ": both must be (..., time, features), with equal time");
+  check_same_dtype("attention", q, v, "q", "v");
   check_heads("q", q, "v", v);
 }
 

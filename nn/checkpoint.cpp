@@ -72,6 +72,12 @@ struct FirstRun {
   bool planned = false;
 };
 
+Tensor call(const Block& f, const Tensors& inputs) {
+  Tensor y = f(inputs);
+  if (!y.defined()) throw ValueError(name, "the function returned no tensor");
+  return y;
+}
+
 FirstRun run_first(Run& run, const Tensors& inputs, bool saves_inside) {
   const auto tape =
       saves_inside ? std::make_unique<Tape>() : std::make_unique<Tape>(Tape::SaveNothing{});
@@ -79,9 +85,8 @@ FirstRun run_first(Run& run, const Tensors& inputs, bool saves_inside) {
   Tensor y;
   {
     const RecordDraws recording(run.draws);
-    y = run.f(inside);
+    y = call(run.f, inside);
   }
-  if (!y.defined()) throw ValueError(name, "the function returned no tensor");
   run.operations = tape->digests(y);
   run.leaves = leaves_used(*tape, inside);
   Tensors reached = tape->leaves_of(y);
@@ -259,7 +264,7 @@ Tensor run_checkpointed(Block f, const Tensors& inputs, bool saves_inside) {
   if (!f) throw ValueError(name, "there is no function to run");
   for (std::size_t i = 0; i < inputs.size(); ++i)
     check_defined(name, "input " + std::to_string(i), inputs[i]);
-  if (!Tape::recording()) return f(inputs);
+  if (!Tape::recording()) return call(f, inputs);
   const auto run = std::make_shared<Run>();
   run->f = std::move(f);
   for (const Tensor& x : inputs) run->tracked.push_back(x.requires_grad());

@@ -64,7 +64,8 @@ class Mask {
   /// True where a position is padding, a key that no query may see. bool, (batch, S) or (S).
   static Mask padding(const Tensor& is_padding);
   /// Only the first lengths[n] keys of sequence n are real; the rest is padding. ValueError when
-  /// one is negative, ShapeError in use when one is more than S.
+  /// one is negative, ShapeError in use when one is more than S, or there are not as many as
+  /// sequences.
   static Mask padding(std::vector<std::int64_t> lengths);
 
   /// True where a query may attend to a key. bool, broadcasts to the scores; a tensor of more than

@@ -107,7 +107,12 @@ struct Lengths final : Mask::Rule {
         throw ShapeError("Mask::padding", "length " + std::to_string(length) +
                                               " is more than the " + std::to_string(keys(scores)) +
                                               " keys");
-    const Tensor ends = from_vector(lengths, {static_cast<std::int64_t>(lengths.size()), 1});
+    const auto sequences = static_cast<std::int64_t>(lengths.size());
+    if (scores.rank() > 2 && sequences != scores[0])
+      throw ShapeError("Mask::padding", std::to_string(sequences) + " lengths for the " +
+                                            std::to_string(scores[0]) + " sequences of scores " +
+                                            to_string(scores));
+    const Tensor ends = from_vector(lengths, {sequences, 1});
     HiddenKeys padding;
     padding.tensor = ge(arange(keys(scores)), ends);
     return padding.hidden(scores);

@@ -2,6 +2,10 @@
 // itself: <tapehead/core/tape.h>, <tapehead/ops/softmax.h>, <tapehead/nn/attention.h>.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "Tapehead needs C++20: compile with -std=c++20, or link the CMake target, which asks for it"
+#endif
+
 #include <tapehead/core/dry_run.h>
 #include <tapehead/core/dtype.h>
 #include <tapehead/core/error.h>

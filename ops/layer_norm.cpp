@@ -25,8 +25,11 @@ void check_parameter(const char* operation, const char* name, const Tensor& x,
                                     to_string(normalized_shape));
 }
 
-void check_input(const char* operation, const Tensor& x, const Shape& normalized_shape) {
+void check_input(const char* operation, const Tensor& x, const Shape& normalized_shape,
+                 double eps) {
   check_floating(operation, "x", x);
+  if (!(eps >= 0 && std::isfinite(eps)))
+    throw ValueError(operation, "eps " + format_number(eps) + ": must be finite and not negative");
   const int leading = x.rank() - normalized_shape.rank();
   bool fits = normalized_shape.rank() > 0 && leading >= 0;
   for (int i = 0; fits && i < normalized_shape.rank(); ++i)
@@ -189,7 +192,7 @@ Tensor normalize(const Tensor& input, const Shape& normalized_shape, const Tenso
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps) {
-  check_input("layer_norm", x, normalized_shape);
+  check_input("layer_norm", x, normalized_shape, eps);
   check_parameter("layer_norm", "weight", x, normalized_shape, weight);
   check_parameter("layer_norm", "bias", x, normalized_shape, bias);
   if (weight.defined() || !bias.defined())
@@ -198,7 +201,7 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, double eps) {
-  check_input("rms_norm", x, normalized_shape);
+  check_input("rms_norm", x, normalized_shape, eps);
   check_parameter("rms_norm", "weight", x, normalized_shape, weight);
   return normalize<false>(x, normalized_shape, weight, {}, eps);
 }

@@ -3,7 +3,7 @@
 // and has its gradient where the deviations from the mean are finite (f32 up to about 1e38); one
 // with an infinity or NaN gives NaN. Both throw DTypeError unless x is floating and weight and
 // bias have its dtype, and ShapeError when normalized_shape is not how x's shape ends, or weight or
-// bias has another shape.
+// bias has another shape, ValueError when eps is negative or not finite.
 #pragma once
 
 #include <tapehead/core/tensor.h>

@@ -169,5 +169,6 @@ std::string to_string(const Tensor& x) {
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_string(x); }
+std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << to_string(dims); }
 
 }  // namespace tapehead

@@ -19,7 +19,10 @@ namespace tapehead {
 /// a size is 0. A tensor without values reads "tensor(undefined)", or when it was made in a dry run
 /// "tensor(no values, f32 (2, 3))".
 std::string to_string(const Tensor& x);
-/// Writes to_string(x).
+/// @{
+/// Writes to_string of it: of a shape "(2, 3)".
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
+std::ostream& operator<<(std::ostream& out, const Dims& dims);
+/// @}
 
 }  // namespace tapehead

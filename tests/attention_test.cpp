@@ -153,6 +153,8 @@ TEST_CASE(
 
 TEST_CASE("operands of attention that do not fit are shape errors that name them") {
   const Tensor q = noise({2, 3}, 1), k = noise({4, 3}, 2), v = noise({5, 3}, 3);
+  check_throws(ErrorKind::dtype, {"attention: q f32", "v f64"},
+               [&] { attention(to(q, DType::f32), to(k, DType::f32), k); });
   check_throws(ErrorKind::shape, {"q f64 (2, 3)", "k f64 (4, 2)"}, [&] {
     attention(q, noise({4, 2}, 1), k);
   });

@@ -111,6 +111,11 @@ TEST_CASE("a checkpoint of nothing is an error that names it") {
   check_throws(ErrorKind::value, {"checkpoint: ", "input 1 is undefined"}, [&] {
     checkpoint([](const List& in) { return in[0]; }, {x, Tensor()});
   });
+  const auto returns_nothing = [](const List&) { return Tensor(); };
+  const auto run = [&] { checkpoint(returns_nothing, {x}); };
+  check_throws(ErrorKind::value, {"checkpoint: ", "returned no tensor"}, run);
+  const Tape tape;
+  check_throws(ErrorKind::value, {"checkpoint: ", "returned no tensor"}, run);
 }
 
 TEST_CASE(

@@ -156,6 +156,9 @@ TEST_CASE("tensors print as their values, aligned, one row a line") {
   CHECK(to_string(tensor({0, 1}, DType::boolean)) == "tensor([false,  true], bool)");
   CHECK(to_string(transpose(tensor({{1, 2}, {3, 4}}, DType::i64), 0, 1)) ==
         "tensor([[1, 3],\n        [2, 4]], i64)");
+  std::ostringstream out;
+  out << tensor(3.25) << " of " << Shape{2, 3};
+  CHECK(out.str() == "tensor(3.2500, f32) of (2, 3)");
   CHECK(to_string(zeros({1, 1, 1})) == "tensor([[[0]]], f32)");
   CHECK(to_string(zeros({1, 2, 0})) == "tensor([[[],\n         []]], f32 (1, 2, 0))");
   CHECK(to_string(zeros({1000000000, 0})).size() < 200);

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <locale>
+#include <numeric>
 
 using namespace tapehead;
 using tests::check_throws;
@@ -288,9 +289,52 @@ TEST_CASE("diagnosis: missing broadcast reduction") {
       gradcheck([](const Inputs& in) { return broadcast_product(in[0], in[1], true); }, inputs));
   const GradcheckReport report = failing(
       gradcheck([](const Inputs& in) { return broadcast_product(in[0], in[1], false); }, inputs),
-      Diagnosis::missing_reduction, "reaches 6 results, but only 1 of them");
+      Diagnosis::missing_reduction, "reaches 6 elements of results, but only 1 of them");
   CHECK(report.input == 1);
   CHECK(report.element == Dims{});
+}
+
+// y[i] = x[0] + ... + x[i]. Its rule sums from the same end; it should sum from the other.
+Tensor running_sum(const Tensor& x) {
+  struct RunningSumNode final : Node {
+    RunningSumNode() : Node("running_sum") {}
+    Grads backward(Tensor g, const Wanted&) override { return {running_sum(g)}; }
+  };
+  std::vector<double> sums = x.to_vector();
+  std::partial_sum(sums.begin(), sums.end(), sums.begin());
+  return record<RunningSumNode>(from_vector(sums, x.shape()), {&x}, [](RunningSumNode&) {});
+}
+
+TEST_CASE("diagnosis: results taken for others are no missing reduction") {
+  const GradcheckReport report =
+      gradcheck([](const Inputs& in) { return running_sum(in[0]); }, {numbers({1, 2, 3, 4})});
+  CHECK_FALSE(report.ok);
+  CHECK(report.diagnosis == Diagnosis::none);
+}
+
+TEST_CASE("diagnosis: the gradient of one of several results is lost") {
+  const auto second_is_lost = [](const Inputs& in) {
+    const Tensor lost = custom(
+        in[0], [](double v) { return 3 * v; },
+        [](const Tensor& g, const Tensor&) { return Grads(scaled(g, 0)); });
+    return Inputs{scaled(in[0], 2), lost};
+  };
+  failing(
+      gradcheck(second_is_lost, {numbers({1, 2})}), Diagnosis::lost,
+      "reaches 2 elements of results, but only 1 of them count: the gradient of a whole result");
+}
+
+TEST_CASE("diagnosis: f is NaN, at the inputs or within a step of them") {
+  const auto root = [](const Inputs& in) {
+    return custom(
+        in[0], [](double v) { return std::sqrt(v); },
+        [](const Tensor& g, const Tensor&) { return Grads(scaled(g, 0.5)); });
+  };
+  passing(gradcheck(root, {numbers({1, 1})}));
+  failing(gradcheck(root, {numbers({1, -1})}), Diagnosis::not_a_number, "result number 1 is NaN");
+  const GradcheckReport report =
+      failing(gradcheck(root, {numbers({1, 1e-9})}), Diagnosis::not_a_number, "within the step");
+  CHECK(to_string(report).starts_with("gradcheck: FAILED: input 0 (1): the tape gives "));
 }
 
 TEST_CASE("diagnosis: gradients returned in the wrong order") {

@@ -127,9 +127,12 @@ TEST_CASE("masks that do not fit are errors that say why") {
   check_throws(ErrorKind::shape, {"length 4"}, [] { Mask::padding({4}).hidden({1, 3, 3}); });
   check_throws(ErrorKind::value, {"length -1"}, [] { Mask::padding({-1}); });
   check_throws(ErrorKind::shape, {"batch"}, [] { Mask::padding({1}).hidden({3, 3}); });
-  check_throws(ErrorKind::shape, {"(2, 1, 1, 3)", "(5, 2, 3, 3)"}, [] {
-    Mask::padding({1, 2}).hidden({5, 2, 3, 3});
-  });
+  for (const auto& lengths : std::vector<std::vector<std::int64_t>>{{1, 2}, {3}})
+    check_throws(
+        ErrorKind::shape,
+        {std::to_string(lengths.size()) + " lengths", "5 sequences", "scores (5, 2, 3, 3)"}, [&] {
+          Mask::padding(lengths).hidden({5, 2, 3, 3});
+        });
   check_throws(ErrorKind::value, {"offset -1"}, [] { Mask::causal(-1); });
   check_throws(ErrorKind::shape, {"(3)"}, [] { Mask::causal().hidden({3}); });
 }

@@ -33,6 +33,7 @@
 #include <tapehead/ops/views.h>
 #include <tapehead/ops/windows.h>
 
+#include <cmath>
 #include <regex>
 #include <set>
 
@@ -122,6 +123,8 @@ constexpr WrongCall wrong_calls[] = {
     {"log_softmax", index_, "-2", [] { log_softmax(f({2}), -2); }},
     {"layer_norm", shape, "(2, 3)", [] { layer_norm(f({2, 3}), {2}); }},
     {"layer_norm", shape, "(2)", [] { layer_norm(f({2, 3}), {3}, f({2})); }},
+    {"layer_norm", value, "-1", [] { layer_norm(f({2, 3}), {3}, {}, {}, -1); }},
+    {"rms_norm", value, "nan", [] { rms_norm(f({2, 3}), {3}, {}, std::nan("")); }},
     {"rms_norm", dtype, "f32 (3)", [] { rms_norm(f({2, 3}), {3}, ones({3})); }},
     {"cross_entropy", dtype, "f64 (2)", [] { cross_entropy(f({2, 3}), f({2})); }},
     {"cross_entropy", shape, "(3)", [] { cross_entropy(f({2, 3}), i({3})); }},
