@@ -41,6 +41,7 @@ class Files {
     return file;
   }
   void check() const {
+    // jsonschema is a package of Debian's python3, which another one on the PATH does not have.
     std::string command = "/usr/bin/python3 -W ignore -m jsonschema --output pretty";
     for (const auto& [file, is_valid] : expected_) command += " -i '" + file + "'";
     const std::string report = folder_.file("report.txt").string();

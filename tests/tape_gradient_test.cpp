@@ -1,4 +1,4 @@
-// Tape::gradient and Gradients (design 2), with the core's toy operations.
+// Tape::gradient and Gradients (core/tape.h), with the core's toy operations.
 #include "support/checks.h"
 #include "support/toy_operations.h"
 

@@ -1,4 +1,4 @@
-// What a tape records, and which tensors it takes (design 2), with the core's toy operations.
+// What a tape records, and which tensors it takes (core/tape.h), with the core's toy operations.
 #include "support/checks.h"
 #include "support/toy_operations.h"
 

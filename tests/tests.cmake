@@ -102,7 +102,8 @@ foreach(source ${sources})
   add_test(NAME example_${name} COMMAND example_${name})
 endforeach()
 
-# The tape viewer in a real browser.
+# The tape viewer in a real browser. Selenium is a package of Debian's python3, which another python3
+# on the PATH does not have.
 add_executable(tapehead_viewer_samples tests/viewer/write_samples.cpp
   $<TARGET_OBJECTS:tapehead_samples>)
 tapehead_small_test_code(tapehead_viewer_samples

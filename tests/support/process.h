@@ -1,4 +1,5 @@
-// What tests ask of their own process: its memory, threads with small stacks, a second run of it.
+// What tests ask of their own process: whether it is sanitized, threads with small stacks, a second
+// run of it.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -57,7 +57,7 @@ std::vector<std::string> slots_where(const Graph& graph, Chosen chosen) {
   return lines;
 }
 
-// "saves 1,200 bytes, 200 more than the budget of 1,000 bytes"
+// "saves 1,200 bytes, 200 more than the budget of 1,000"
 std::string compared(const std::string& what, std::int64_t bytes, const Budget& budget) {
   const std::int64_t over = bytes - budget.bytes;
   const std::string difference = over > 0   ? format_count(over) + " more than"

@@ -9,6 +9,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   return matches_whole("*" + std::string(pattern) + "*", name);
 }
 
+// The usual loop: after a failed match go back to the last star and let it take one character more.
 bool matches_whole(std::string_view wanted, std::string_view name) {
   constexpr std::size_t none = std::string_view::npos;
   std::size_t p = 0, n = 0, star = none, star_end = 0;

@@ -1,5 +1,5 @@
-// The command line of the program. The one place that knows the library which parses it: that
-// library's header alone takes seconds to compile.
+// The command line of the program. Only its sources, add_command.h and check_numbers.h know the
+// library which parses it: that library's header alone takes seconds to compile.
 #pragma once
 
 namespace tapehead::program {

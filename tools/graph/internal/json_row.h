@@ -48,7 +48,7 @@ class JsonRow {
 
   // ---- reading ----
 
-  /// `where` says which row it is, in errors; it must outlive the reading.
+  /// It is row `number` of `table` in `source`, as errors say; both names must outlive the reading.
   void begin(std::string_view source, std::string_view table, std::size_t number);
 
   bool has(std::string_view key) const { return find(key) != nullptr; }

@@ -7,8 +7,8 @@
 
 namespace tapehead::graph {
 
-/// Those of ops/views.h and ops/diagonal.h whose result lies in its input's storage; reshape and
-/// flatten copy where the strides allow no view.
+/// Those of ops/views.h, ops/windows.h and ops/diagonal.h whose result lies in its input's storage;
+/// reshape and flatten copy where the strides allow no view.
 inline constexpr std::array<std::string_view, 11> view_operations = {
     "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute",
     "expand",  "narrow",  "slice",   "select",    "diagonal"};

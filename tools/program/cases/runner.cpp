@@ -205,5 +205,4 @@ CaseResult run_case(const Case& c, const std::string& source, const Operations& 
   return {c.name, true, "", {}};
 }
 
-// The usual loop: after a failed match go back to the last star and let it take one character more.
 }  // namespace tapehead::program

@@ -19,9 +19,9 @@ class TrainingRun {
 
   /// Steps, measures the held-out loss now and then, and saves every ten seconds, or less often
   /// where saving takes more than half a second, and at the end. Shows how it is
-  /// doing on stdout. After Ctrl-C it finishes the step and saves. The first step of a run is saved
-  /// at once, written to graph.json and graph.html, and what its backward pass keeps is printed. Of
-  /// several ranks the first one writes.
+  /// doing on stdout. After Ctrl-C it finishes the step and saves. A new run saves after its
+  /// second step, or after its only one; that step is written to graph.json and graph.html, and
+  /// what its backward pass keeps is printed. Of several ranks the first one writes.
   RunEnd run();
 
  private:
