@@ -2,8 +2,8 @@
 # C++ begins with the name of its file ("// example.cpp"), into which it is written; together, with
 # README's "# CMakeLists.txt", they are a project that uses an installed Tapehead. It is built, and its
 # programs run. Where "It prints:" and a block of text follow, that is what the program must print.
-# With DIFF=ON, the block of language diff is applied to a copy of the sources instead, and the tests
-# of operations must pass there.
+# With DIFF=ON, the block of language diff is applied to a copy of the sources instead, exactly where
+# it says, and the tests of operations must pass there.
 #   cmake -DSOURCE=<checkout> -DBUILD=<build folder> -DWORK=<scratch folder> -DCXX=<compiler>
 #     -DCXX_FLAGS=<flags> [-DDIFF=ON] -P readme.cmake
 # Compiler and flags are the build folder's: a sanitized library cannot be linked without them.
@@ -67,7 +67,12 @@ if(DIFF)
     file(COPY ${SOURCE}/${entry} DESTINATION ${WORK}/tree)
   endforeach()
   # Not as a part of the repository that the scratch folder may lie in.
-  run(${CMAKE_COMMAND} -E env GIT_CEILING_DIRECTORIES=${WORK} git -C ${WORK}/tree apply ${WORK}/change.diff)
+  execute_process(OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE result
+    COMMAND ${CMAKE_COMMAND} -E env GIT_CEILING_DIRECTORIES=${WORK} LC_ALL=C
+            git -C ${WORK}/tree apply --verbose ${WORK}/change.diff)
+  if(NOT result EQUAL 0 OR said MATCHES "offset")
+    message(FATAL_ERROR "the diff of ops/adding_an_operation.md does not apply where it says:\n${said}")
+  endif()
   run(${CMAKE_COMMAND} -S ${WORK}/tree -B ${WORK}/build -G Ninja -DTAPEHEAD_BUILD_TOOLS=OFF
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_FLAGS=${CXX_FLAGS})
   run(${CMAKE_COMMAND} --build ${WORK}/build --target tapehead_tests)
