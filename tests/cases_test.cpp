@@ -317,6 +317,13 @@ TEST_CASE(
   blames_file({.op = "log_softmax", .args = R"({"dim": 0.5})"});
   blames_file({.op = "log_softmax", .args = R"({"dim": 18446744073709551615})"});  // -1, bent
   blames_file({.args = R"({"dim": 0})"});
+  for (const char* betas : {"[]", "[0.9]", "[0.9, 0.99, 0.999]"})
+    blames_file({.op = "adam",
+                 .inputs = R"([{"name": "param", "dtype": "f64", "shape": [1], "data": [1]}])",
+                 .args = R"({"lr": 0.1, "eps": 1e-8, "weight_decay": 0, "betas": )" +
+                         std::string(betas) + "}",
+                 .rest = R"("outputs": [{"dtype": "f64", "shape": [1], "data": [1]}],
+                            "rtol": 1e-9, "atol": 1e-12)"});
   blames_file({.op = "add"});
   blames_file(OneCase()
                   .with("\"name\": \"x\"", "\"name\": \"y\"")

@@ -68,6 +68,14 @@ std::vector<double> Call::numbers(const char* key) {
   return list;
 }
 
+std::array<double, 2> Call::two_numbers(const char* key) {
+  const std::vector<double> list = numbers(key);
+  if (list.size() != 2)
+    args_.fail(std::string("\"") + key + "\" holds " + std::to_string(list.size()) +
+               " numbers, not two");
+  return {list[0], list[1]};
+}
+
 Dims Call::dims(const char* key) {
   const std::vector<std::int64_t> list = integers(key);
   return Dims(std::span<const std::int64_t>(list));

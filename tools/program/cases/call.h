@@ -4,6 +4,7 @@
 
 #include <tapehead/core/tensor.h>
 
+#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
@@ -42,6 +43,7 @@ class Call {
   const nlohmann::json& object(const char* key) { return args_.object(key); }
   std::vector<std::int64_t> integers(const char* key);
   std::vector<double> numbers(const char* key);
+  std::array<double, 2> two_numbers(const char* key);
   Dims dims(const char* key);
   /// Dims to reduce over: one, a list, or null for all, which is an empty list.
   Dims reduced_dims(const char* key = "dim");

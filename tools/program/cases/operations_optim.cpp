@@ -22,9 +22,8 @@ Tensor stepped(Call& c, const Options& options) {
 
 template <class Optimizer, class Options>
 Tensor stepped_adam(Call& c) {
-  const std::vector<double> betas = c.numbers("betas");
   return stepped<Optimizer>(c, Options{.lr = c.number("lr"),
-                                       .betas = {betas.at(0), betas.at(1)},
+                                       .betas = c.two_numbers("betas"),
                                        .eps = c.number("eps"),
                                        .weight_decay = c.number("weight_decay")});
 }
