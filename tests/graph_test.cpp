@@ -401,6 +401,21 @@ TEST_CASE("the saved table has the bytes that its documentation says") {
         "(4.00 KiB)\n");
 }
 
+TEST_CASE("the saved table tells of packings that it counts: each once, none of recomputed nodes") {
+  Drawing drawing;
+  drawing.graph.packings = {{"bf16", 300}, {"bf16", 40}, {"disk", 5}};
+  for (const std::int64_t packing : {0, 0, 1, 2}) {
+    drawing.keep("net", drawing.storage(1000));
+    drawing.graph.saved.back().packing = packing;
+  }
+  for (const std::size_t node : {2U, 3U}) drawing.graph.nodes[node].recomputed = true;
+  CHECK(graph::module_sums(drawing.graph).activations == 300);
+  const std::string table = graph::saved_table(drawing.graph);
+  INFO(table);
+  CHECK(count(table, "packed as bf16: 1 tensors, 300\n") == 1);
+  CHECK(count(table, "packed as") == 1);
+}
+
 TEST_CASE("a module has a line for what lies in none of its children, or in several") {
   Drawing drawing;
   const std::int64_t shared = drawing.storage(64);

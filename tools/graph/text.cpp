@@ -1,10 +1,12 @@
 #include <tapehead/core/error.h>
+#include <tapehead/graph/internal/at.h>
 #include <tapehead/graph/module_tree.h>
 #include <tapehead/graph/text.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -89,9 +91,14 @@ class SavedTable {
   }
 
  private:
+  // Those that the table counts: what recomputed operations keep is not in it.
   void note_packings() {
+    std::set<std::int64_t> counted;
+    for (const Graph::SavedSlot& slot : graph_.saved)
+      if (slot.packing >= 0 && !node_of(graph_, slot).recomputed) counted.insert(slot.packing);
     std::map<std::string, std::pair<std::int64_t, std::int64_t>> kinds;  // count and bytes
-    for (const Graph::Packing& packing : graph_.packings) {
+    for (const std::int64_t id : counted) {
+      const Graph::Packing& packing = graph_.packings[at(id)];
       auto& [count, bytes] = kinds[packing.how];
       ++count;
       bytes += packing.bytes;
