@@ -56,7 +56,11 @@ Isolated run_isolated(const std::function<std::string()>& work) {
   std::array<int, 2> ends;
   if (pipe(ends.data()) != 0) throw IoError("bench", "no pipe: " + last_error());
   const pid_t child = fork();
-  if (child < 0) throw IoError("bench", "no process: " + last_error());
+  if (child < 0) {
+    const std::string why = last_error();
+    for (const int end : ends) close(end);
+    throw IoError("bench", "no process: " + why);
+  }
   if (child == 0) run_as_child(work, ends[1]);
   close(ends[1]);
   Isolated result{.text = read_all(ends[0]), .complaint = ""};
