@@ -140,9 +140,9 @@ TEST_CASE("tapehead plan --ranks reports it, and refuses what cannot be") {
   for (const auto& [arguments, what] :
        {std::pair{"--latency 3", "--bandwidth, --latency and --gflops need --ranks"},
         {"--ranks 0", "--ranks 0: it must be positive"},
-        {"--ranks 2 --bandwidth 0", "--bandwidth: it must be positive"},
-        {"--ranks 2 --latency -1", "--latency: it must be at least 0"},
-        {"--ranks 2 --gflops 0", "--gflops: it must be positive"}}) {
+        {"--ranks 2 --bandwidth 0", "--bandwidth 0: it must be positive"},
+        {"--ranks 2 --latency -1", "--latency -1: it must be at least 0"},
+        {"--ranks 2 --gflops -2.5", "--gflops -2.5: it must be positive"}}) {
     CHECK(run(arguments) == 2);
     CHECK(contains(content("err.txt"), what));
   }

@@ -82,9 +82,11 @@ Walk walk_of(const Graph& graph) {
 void check(const RanksSetup& setup) {
   const OptionRules rules("plan");
   rules.positive("--ranks", std::int64_t{setup.ranks});
-  rules.must(setup.bytes_per_second > 0, "--bandwidth", "be positive");
-  rules.must(setup.latency >= 0, "--latency", "be at least 0");
-  rules.must(setup.flops_per_second > 0, "--gflops", "be positive");
+  rules.must(setup.bytes_per_second > 0, option_text("--bandwidth", setup.bytes_per_second / 1e9),
+             "be positive");
+  rules.must(setup.latency >= 0, option_text("--latency", setup.latency * 1e6), "be at least 0");
+  rules.must(setup.flops_per_second > 0, option_text("--gflops", setup.flops_per_second / 1e9),
+             "be positive");
 }
 
 RanksCosts ranks_costs_of(const Graph& graph, const RanksSetup& setup) {
