@@ -108,15 +108,9 @@ std::string attention_to_json(std::span<const nn::AttentionMap> maps,
   return out + "}\n";
 }
 
-// The data stand in a script element, which "</script" and "<!--" would end or upset. JSON has "<"
-// in strings only, where it may be written as an escape.
 std::string attention_to_html(std::span<const nn::AttentionMap> maps,
                               std::span<const std::string> tokens, std::int64_t sequence) {
-  std::string data;
-  for (const char c : attention_to_json(maps, tokens, sequence))
-    if (c == '<') data += "\\u003c";
-    else data += c;
-  return with_data(maps_page, data);
+  return with_data(maps_page, script_data(attention_to_json(maps, tokens, sequence)));
 }
 
 }  // namespace tapehead::graph

@@ -27,31 +27,8 @@ constexpr std::string_view viewer_page =
 #include "viewer.html.inc"
     ""sv;  // whose length the compiler knows: counting so much goes beyond what it will do
 
-// JSON has these characters in strings only, where each may be written as an escape. "<" could end
-// the element or begin a comment; the others are inert there, and escaped for whoever copies them.
-struct Escape {
-  std::string_view text, code;
-};
-constexpr std::array escapes = {Escape{"<", "\\u003c"}, Escape{">", "\\u003e"},
-                                Escape{"&", "\\u0026"}, Escape{"\u2028", "\\u2028"},
-                                Escape{"\u2029", "\\u2029"}};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  while (!text.empty()) {
-    const auto* found = std::find_if(escapes.begin(), escapes.end(), [&](const Escape& escape) {
-      return text.starts_with(escape.text);
-    });
-    const bool stays = found == escapes.end();
-    out += stays ? text.substr(0, 1) : found->code;
-    text.remove_prefix(stays ? 1 : found->text.size());
-  }
-  return out;
-}
-
 std::string element(const char* id, std::string_view data) {
-  return std::string("<script type=\"application/json\" id=\"") + id + "\">" + escaped(data) +
+  return std::string("<script type=\"application/json\" id=\"") + id + "\">" + script_data(data) +
          "</script>\n";
 }
 

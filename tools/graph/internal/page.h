@@ -14,4 +14,7 @@ inline std::string with_data(std::string_view page, std::string_view data) {
   return out.append(data).append(page.substr(place + mark.size()));
 }
 
+/// JSON as a script element can hold it: the same value, with nothing that ends the element.
+std::string script_data(std::string_view json);
+
 }  // namespace tapehead::graph
