@@ -66,11 +66,7 @@ void scale_in_place(const View& x, double factor) {
   });
 }
 
-bool is_expanded(const Tensor& x) {
-  for (int i = 0; i < x.rank(); ++i)
-    if (x.shape()[i] > 1 && x.strides()[i] == 0) return true;
-  return false;
-}
+bool is_expanded(const Tensor& x) { return is_expanded(x.shape(), x.strides()); }
 
 bool is_exclusive(const Tensor& x) {
   return x.impl()->use_count() == 1 && x.storage()->use_count() == 1 && !x.is_leaf() &&

@@ -48,9 +48,7 @@ std::string_view to_string(Graph::Phase phase) {
 }
 
 std::int64_t Graph::saved_activation_bytes() const {
-  return sum_saved(*this, [](const Storage& storage) {
-    return storage.category != Category::parameter && storage.category != Category::input;
-  });
+  return sum_saved(*this, [](const Storage& storage) { return !exists_anyway(storage.category); });
 }
 
 std::int64_t Graph::saved_bytes() const {

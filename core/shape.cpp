@@ -111,6 +111,12 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
   return true;
 }
 
+bool is_expanded(const Shape& shape, const Strides& strides) {
+  for (int dim = 0; dim < shape.rank(); ++dim)
+    if (shape[dim] > 1 && strides[dim] == 0) return true;
+  return false;
+}
+
 bool broadcasts_to(const Shape& shape, const Shape& to) {
   const int added = to.rank() - shape.rank();
   if (added < 0) return false;

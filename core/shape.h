@@ -110,6 +110,9 @@ Strides contiguous_strides(const Shape& shape);
 /// Whether `strides` walk `shape` in row-major order without gaps. Dims of size 1 do not matter.
 bool is_contiguous(const Shape& shape, const Strides& strides);
 
+/// Whether a dim repeats one element: it has stride 0 and more than one entry.
+bool is_expanded(const Shape& shape, const Strides& strides);
+
 /// Whether `shape` broadcasts to `to` under NumPy's rules.
 bool broadcasts_to(const Shape& shape, const Shape& to);
 

@@ -34,6 +34,11 @@ enum class Category : std::uint8_t {
 /// "transient", "parameter", "input", "saved", "gradient", "optimizer_state" or "constant".
 std::string_view to_string(Category category);
 
+/// Whether such a storage lives whatever a tape keeps: a parameter or an input.
+constexpr bool exists_anyway(Category category) {
+  return category == Category::parameter || category == Category::input;
+}
+
 /// The memory of one or more tensors.
 class Storage final : public RefCounted, public Pooled {
  public:

@@ -166,23 +166,16 @@ void apply(const Facts& facts, const SlotRule& rule, std::vector<Finding>& findi
 
 // ---- rules about a storage ---------------------------------------------------------------------
 
-bool is_expanded(const Graph::Value& value) {
-  for (int dim = 0; dim < value.shape.rank(); ++dim)
-    if (value.strides[dim] == 0 && value.shape[dim] > 1) return true;
-  return false;
-}
-
 std::int64_t freed_by_keeping_expanded(const Facts& facts, std::int64_t storage) {
   const std::optional<std::int64_t> maker = facts.maker(storage);
   if (!maker) return 0;
   const Graph::Node& node = facts.graph.nodes[at(*maker)];
   if (!copies_in_order(node) || node.inputs.size() != 1) return 0;
   const Graph::Value& source = facts.graph.values[at(node.inputs[0])];
-  if (!is_expanded(source)) return 0;
+  if (!is_expanded(source.shape, source.strides)) return 0;
   const Graph::Storage& base = facts.graph.storages[at(source.storage)];
-  const bool base_lives = base.category == Category::parameter ||
-                          base.category == Category::input ||
-                          !facts.keepers.of_storage(source.storage).empty();
+  const bool base_lives =
+      exists_anyway(base.category) || !facts.keepers.of_storage(source.storage).empty();
   return facts.graph.storages[at(storage)].bytes - (base_lives ? 0 : base.bytes);
 }
 

@@ -99,9 +99,7 @@ class Builder {
   }
 
   static void add_storage(const Graph::Storage& storage, ModuleSums& sums) {
-    const bool exists_anyway =
-        storage.category == Category::parameter || storage.category == Category::input;
-    add_to(exists_anyway ? sums.others : sums.activations, storage.bytes);
+    add_to(exists_anyway(storage.category) ? sums.others : sums.activations, storage.bytes);
   }
 
   std::size_t enclosing(std::size_t a, std::size_t b) const {

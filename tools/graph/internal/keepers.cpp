@@ -40,8 +40,7 @@ Kept kept_by(const Graph& graph, const Graph::SavedSlot& slot) {
 }
 
 bool exists_anyway(const Graph& graph, const Graph::SavedSlot& slot) {
-  const Category category = graph.storages[storage_of(graph, slot)].category;
-  return slot.packing < 0 && (category == Category::parameter || category == Category::input);
+  return slot.packing < 0 && exists_anyway(graph.storages[storage_of(graph, slot)].category);
 }
 
 }  // namespace tapehead::graph
