@@ -1,11 +1,10 @@
 #include "command.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <iostream>
-#include <utility>
 
 #include "../commands.h"
+#include "choices.h"
 #include "models.h"
 #include "report.h"
 
@@ -14,13 +13,12 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what) { throw ValueError("plan", what); }
 
-template <class T>
-T chosen(const char* option, const std::string& text,
-         std::initializer_list<std::pair<const char*, T>> choices) {
+template <class T, std::size_t n>
+T chosen(const char* option, const std::string& text, const Choices<T, n>& choices) {
   std::string names;
-  for (const auto& [name, value] : choices) {
-    if (name == text) return value;
-    names += (names.empty() ? "" : ", ") + std::string(name);
+  for (const Choice<T>& choice : choices) {
+    if (choice.option == text) return choice.value;
+    names += (names.empty() ? "" : ", ") + std::string(choice.option);
   }
   refuse("--" + std::string(option) + " " + text + ": it must be one of " + names);
 }
@@ -48,27 +46,19 @@ nn::GptOptions model_of(const PlanCommand& command) {
 
 TrainingSetup setup_of(const PlanCommand& command) {
   TrainingSetup setup{.model = model_of(command), .batch = command.batch.value_or(1)};
-  setup.model.dtype = chosen<DType>(
-      "dtype", command.dtype,
-      {{"f32", DType::f32}, {"f64", DType::f64}, {"bf16", DType::bf16}, {"f16", DType::f16}});
-  setup.model.path = chosen<nn::AttentionPath>(
-      "attention", command.attention,
-      {{"composed", nn::AttentionPath::composed}, {"fused", nn::AttentionPath::fused}});
-  setup.model.checkpoint = chosen<nn::Checkpointed>("checkpoint", command.checkpoint,
-                                                    {{"none", nn::Checkpointed::none},
-                                                     {"block", nn::Checkpointed::block},
-                                                     {"attention", nn::Checkpointed::attention}});
-  setup.optimizer =
-      chosen<PlanOptimizer>("optimizer", command.optimizer,
-                            {{"sgd", PlanOptimizer::sgd}, {"adamw", PlanOptimizer::adamw}});
+  setup.model.dtype = chosen("dtype", command.dtype, dtypes);
+  setup.model.path = chosen("attention", command.attention, attention_paths);
+  setup.model.checkpoint = chosen("checkpoint", command.checkpoint, checkpoints);
+  setup.optimizer = chosen("optimizer", command.optimizer, optimizers);
   return setup;
 }
 
 // Makes the size that --fit names the largest that fits, or 1.
 Fit fit(const PlanCommand& command, std::int64_t memory, TrainingSetup& setup) {
   const std::string& what = *command.fit;
-  std::int64_t& size = *chosen<std::int64_t*>(
-      "fit", what, {{"batch", &setup.batch}, {"context", &setup.model.context}});
+  const Choices<std::int64_t*, 2> sizes = {
+      {{"batch", &setup.batch}, {"context", &setup.model.context}}};
+  std::int64_t& size = *chosen("fit", what, sizes);
   if (what == "batch" ? command.batch.has_value() : command.context.has_value())
     refuse("--" + what + " is what --fit " + what + " finds: give one of them");
   const std::int64_t largest = largest_that_fits([&](std::int64_t candidate) {

@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "choices.h"
+
 namespace tapehead::program {
 namespace {
 
@@ -34,23 +36,6 @@ const char* to_string(Verdict verdict) {
   return "does not fit";
 }
 
-const char* to_string(PlanOptimizer optimizer) {
-  return optimizer == PlanOptimizer::sgd ? "SGD" : "AdamW";
-}
-
-const char* to_string(nn::Checkpointed checkpoint) {
-  switch (checkpoint) {
-    case nn::Checkpointed::none: break;
-    case nn::Checkpointed::attention: return "attention";
-    case nn::Checkpointed::block: return "block";
-  }
-  return "none";
-}
-
-const char* path_name(const TrainingSetup& setup) {
-  return setup.model.path == nn::AttentionPath::fused ? "fused" : "composed";
-}
-
 std::int64_t parameter_count(const PlanReport& report) {
   return report.costs.parameters / static_cast<std::int64_t>(size_of(report.setup.model.dtype));
 }
@@ -66,12 +51,12 @@ std::string heading(const PlanReport& report) {
                      (m.tied_output ? ", tied output" : "");
   if (m.dropout > 0) text += ", dropout " + json(m.dropout).dump();
   text = graph::wrapped(text, 0);
-  return text +
-         graph::wrapped("A step of " + std::string(to_string(report.setup.optimizer)) + " in " +
-                            std::string(to_string(m.dtype)) + ", batch " +
-                            format_count(report.setup.batch) + ", " + path_name(report.setup) +
-                            " attention, checkpoint " + to_string(m.checkpoint),
-                        0);
+  return text + graph::wrapped("A step of " + printed(optimizers, report.setup.optimizer) + " in " +
+                                   printed(dtypes, m.dtype) + ", batch " +
+                                   format_count(report.setup.batch) + ", " +
+                                   printed(attention_paths, m.path) + " attention, checkpoint " +
+                                   printed(checkpoints, m.checkpoint),
+                               0);
 }
 
 std::string line(const std::string& what, const std::string& figure) {
@@ -298,10 +283,10 @@ std::string plan_json(const PlanReport& report) {
   all["model"] = model_json(report.setup.model);
   all["parameters"] = parameter_count(report);
   all["batch"] = report.setup.batch;
-  all["dtype"] = to_string(report.setup.model.dtype);
-  all["attention"] = path_name(report.setup);
-  all["checkpoint"] = to_string(report.setup.model.checkpoint);
-  all["optimizer"] = to_string(report.setup.optimizer);
+  all["dtype"] = printed(dtypes, report.setup.model.dtype);
+  all["attention"] = printed(attention_paths, report.setup.model.path);
+  all["checkpoint"] = printed(checkpoints, report.setup.model.checkpoint);
+  all["optimizer"] = printed(optimizers, report.setup.optimizer);
   if (report.memory)
     all["memory"] = {{"bytes", *report.memory},
                      {"verdict", to_string(verdict(report.costs, *report.memory))},
