@@ -3,8 +3,8 @@
 #include "support/folder.h"
 
 #include "../tools/program/command_line.h"
-#include "../tools/program/maps_command.h"
 #include "../tools/program/train/checkpoint.h"
+#include "../tools/program/train/maps_command.h"
 #include "../tools/program/train/trainer.h"
 
 #include <tapehead/core/tape.h>

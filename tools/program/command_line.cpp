@@ -24,10 +24,10 @@
 #include "commands.h"
 #include "help_text.h"
 #include "lecture/lecture.h"
-#include "maps_command.h"
-#include "sample_command.h"
 #include "train/command.h"
+#include "train/maps_command.h"
 #include "train/ranks.h"
+#include "train/sample_command.h"
 
 namespace tapehead::program {
 namespace {

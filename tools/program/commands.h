@@ -1,5 +1,6 @@
-// What the commands of the program share. What each is told, and the function that does it, are in
-// its own X_command.h.
+// What the commands of the program share. What each is told, and the function that does it, stand
+// in its room: cases/command.h, train/sample_command.h, lecture/lecture.h; graph_commands.h has
+// those of `tapehead graph`.
 //
 // Failures are exceptions: tapehead::Error and CaseFormatError mean bad input. The result is the
 // exit code: 1 from a command that worked and has bad news, such as cases that failed.

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "commands.h"
+#include "../commands.h"
 
 namespace tapehead::program {
 

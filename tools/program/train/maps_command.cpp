@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "train/checkpoint.h"
-#include "utf8.h"
+#include "../utf8.h"
+#include "checkpoint.h"
 
 namespace tapehead::program {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "commands.h"
+#include "../commands.h"
 
 namespace tapehead::program {
 

@@ -2,9 +2,9 @@
 
 #include <iostream>
 
-#include "option_rules.h"
-#include "train/checkpoint.h"
-#include "train/sampling.h"
+#include "../option_rules.h"
+#include "checkpoint.h"
+#include "sampling.h"
 
 namespace tapehead::program {
 
