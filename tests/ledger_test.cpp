@@ -393,7 +393,8 @@ TEST_CASE("reasons name the slots that keep a storage, the parameter, or what ma
     });
   };
   CHECK(mentions("softmax.y: dx = y * (g - sum(g * y))"));
-  CHECK(mentions("made by AdamW in update of in_proj_weight AdamW"));
+  CHECK(mentions("made by AdamW, which keeps it between steps"));
+  CHECK_FALSE(mentions("in update of"));  // all is made before the first parameter's update
   CHECK(mentions("in backward of"));
 }
 

@@ -121,10 +121,15 @@ std::vector<std::string> reasons(const Graph& graph) {
     if (!value.name.empty() && value.offset == 0) made[at(value.storage)] = value.name;
   for (const Graph::Event& event : graph.events) {
     if (!event.birth || !made[at(event.storage)].empty()) continue;
+    const Graph::Storage& storage = graph.storages[at(event.storage)];
     const Graph::Step& step = graph.steps[at(event.step)];
-    made[at(event.storage)] = "made by " + graph.storages[at(event.storage)].operation + " in " +
-                              std::string(to_string(step.phase)) + " of " +
-                              place(step.operation, step.module);
+    std::string& reason = made[at(event.storage)];
+    reason = "made by " + storage.operation;
+    // An optimizer makes what it keeps of all parameters before it updates the first.
+    if (storage.category == Category::optimizer_state) reason += ", which keeps it between steps";
+    else
+      reason +=
+          " in " + std::string(to_string(step.phase)) + " of " + place(step.operation, step.module);
   }
   for (std::size_t id = 0; id < why.size(); ++id)
     if (why[id].empty())

@@ -177,9 +177,12 @@ export function reasons(graph) {
     if (value.name && value.offset === 0) made[value.storage] = value.name;
   for (const event of graph.events) {
     if (!event.birth || made[event.storage]) continue;
+    const storage = graph.storages[event.storage];
     const step = graph.steps[event.step];
-    made[event.storage] = `made by ${graph.storages[event.storage].operation} in ${step.phase} ` +
-      `of ${place(step.operation, step.module)}`;
+    // An optimizer makes what it keeps of all parameters before it updates the first.
+    const when = storage.category === "optimizer_state" ? ", which keeps it between steps" :
+      ` in ${step.phase} of ${place(step.operation, step.module)}`;
+    made[event.storage] = `made by ${storage.operation}${when}`;
   }
   return why.map((list, id) => list.join("; ") || made[id] ||
     reasonOfCategory[graph.storages[id].category]);
