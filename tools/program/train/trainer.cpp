@@ -24,6 +24,11 @@ void check_lengths(const Corpus& corpus, const TrainOptions& options) {
     throw ValueError("train", "the text is too short to hold two characters out");
 }
 
+void check_loss(double loss, const std::string& when) {
+  if (!std::isfinite(loss))
+    throw ValueError("train", when + ": the loss is not finite; a lower --lr may help");
+}
+
 const Corpus& checked(const Corpus& corpus, const TrainOptions& options) {
   check_lengths(corpus, options);
   check_memory(options, corpus.vocabulary.size());
@@ -98,9 +103,7 @@ void Trainer::step() {
   const Batch batch = batches().at(state_.step);
   double loss_value = 0;
   Gradients means = gradients(batch, loss_value);
-  if (!std::isfinite(loss_value))
-    throw ValueError("train", "step " + std::to_string(state_.step + 1) +
-                                  ": the loss is not finite; a lower --lr may help");
+  check_loss(loss_value, "step " + std::to_string(state_.step + 1));
   nn::clip_grad_norm(means, clip_norm);
   optimizer_.set_lr(schedule()(state_.step));
   optimizer_.step(means);
@@ -108,11 +111,19 @@ void Trainer::step() {
   state_.losses.push_back(loss_value);
 }
 
-double Trainer::held_out_loss(std::int64_t max_windows) {
+double Trainer::held_out_loss(std::int64_t max_windows, nn::ProcessGroup* group) {
   const nn::EvalMode without_dropout(model_);
-  return program::held_out_loss(model_, corpus_.held_out, state_.options.batch, max_windows,
-                                group_);
+  const double loss =
+      program::held_out_loss(model_, corpus_.held_out, state_.options.batch, max_windows, group);
+  check_loss(loss, "after step " + std::to_string(state_.step));
+  return loss;
 }
+
+double Trainer::held_out_loss(std::int64_t max_windows) {
+  return held_out_loss(max_windows, group_);
+}
+
+void Trainer::check_model() { held_out_loss(1, nullptr); }
 
 void Trainer::restore(const nn::StateDict& parameters, const nn::StateDict& optimizer) {
   model_.load_state_dict(parameters);

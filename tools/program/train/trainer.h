@@ -34,8 +34,13 @@ class Trainer {
   /// loss is not finite; then nothing was changed.
   void step();
 
-  /// As program::held_out_loss, of the model as it is now, without dropout.
+  /// As program::held_out_loss, of the model as it is now, without dropout. ValueError when it is
+  /// not finite.
   double held_out_loss(std::int64_t max_windows = std::numeric_limits<std::int64_t>::max());
+
+  /// ValueError when the last update left a model whose loss on a piece of the held-out text is not
+  /// finite. Not collective.
+  void check_model();
 
   /// Puts parameters and optimizer where a checkpoint had them.
   void restore(const nn::StateDict& parameters, const nn::StateDict& optimizer);
@@ -47,6 +52,7 @@ class Trainer {
   const nn::DataParallel::Traffic& traffic() const { return parallel_->traffic(); }
 
  private:
+  double held_out_loss(std::int64_t max_windows, nn::ProcessGroup* group);
   nn::CosineSchedule schedule() const;
   Gradients gradients(const Batch& batch, double& loss);
   RandomBatches batches() const;

@@ -118,6 +118,7 @@ bool TrainingRun::is_milestone() const {
 void TrainingRun::save() {
   if (!is_writer_) return;
   const double begin = now_seconds();
+  trainer_.check_model();  // of what diverged nothing is saved: the last save goes on
   state_.seconds = seconds_before_ + elapsed();
   save_run(folder_, state_, trainer_.model(), trainer_.optimizer());
   last_save_ = now_seconds();
