@@ -288,7 +288,7 @@ TEST_CASE("a line of progress shows what is known") {
                         .held_out = 1.9,
                         .tokens_per_second = 6123.4,
                         .seconds_left = 151}) ==
-        "step 120/2000  loss 1.8312  held-out 1.9000  6123 tokens/s  2:31 left");
+        "step 120/2000  loss 1.8312  held-out sample 1.9000  6123 tokens/s  2:31 left");
   CHECK(describe(Status{.step = 1, .total = 2, .loss = 1, .seconds_left = 3751}) ==
         "step 1/2  loss 1.0000  1:02:31 left");
 }

@@ -67,6 +67,7 @@ TEST_CASE("training leaves a model, a checkpoint, losses and a graph, and says w
   INFO(finished.err);
   REQUIRE(finished.exit_code == 0);
   CHECK(finished.err.empty());
+  CHECK(finished.out.starts_with("text    1 file, "));
   CHECK(contains(finished.out, "saved activations"));
   CHECK(contains(finished.out, "the bigram model's"));
   CHECK(contains(finished.out, "a sample:"));
@@ -141,6 +142,19 @@ TEST_CASE("training in f64 keeps a model in f64") {
   for (const nn::NamedTensor& entry : nn::load_safetensors(out + "/model.safetensors").tensors)
     CHECK(entry.tensor.dtype() == DType::f64);
   CHECK(run(folder, {"sample", "--model", out}).exit_code == 0);
+}
+
+TEST_CASE("a run whose last update diverges ends as one that diverges before, and saves nothing") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text()), out = folder / "run";
+  const std::string model = out + "/model.safetensors";
+  check_refused(folder, train(text, out, {"--steps", "1", "--lr", "1e300"}),
+                "after step 1: the loss is not finite; a lower --lr may help");
+  CHECK_FALSE(fs::exists(model));
+  // Finite parameters that are too large to compute with.
+  check_refused(folder, train(text, out, {"--steps", "1", "--lr", "1e30"}),
+                "after step 1: the loss is not finite; a lower --lr may help");
+  CHECK_FALSE(fs::exists(model));
 }
 
 // ---- stopped, and resumed -----------------------------------------------------------------------

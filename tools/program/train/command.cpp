@@ -63,7 +63,8 @@ Corpus read_text(const TrainOptions& options) {
   std::vector<fs::path> files(options.text.begin(), options.text.end());
   if (files.empty()) files = repository_files();
   Corpus corpus = read_corpus(files);
-  std::cout << "text    " << format_count(static_cast<std::int64_t>(files.size())) << " files, "
+  std::cout << "text    " << format_count(static_cast<std::int64_t>(files.size()))
+            << (files.size() == 1 ? " file, " : " files, ")
             << format_count(static_cast<std::int64_t>(corpus.train.size()))
             << " characters to learn from, "
             << format_count(static_cast<std::int64_t>(corpus.held_out.size())) << " held out, "

@@ -50,7 +50,7 @@ std::string describe(const Status& status) {
   std::string text = "step " + std::to_string(status.step);
   if (status.total) text += "/" + std::to_string(*status.total);
   text += "  loss " + fixed(status.loss, 4);
-  if (status.held_out) text += "  held-out " + fixed(*status.held_out, 4);
+  if (status.held_out) text += "  held-out sample " + fixed(*status.held_out, 4);
   if (status.tokens_per_second) text += "  " + fixed(*status.tokens_per_second, 0) + " tokens/s";
   if (status.seconds_left) text += "  " + clock_time(*status.seconds_left) + " left";
   return text;

@@ -13,12 +13,12 @@ struct Status {
   std::int64_t step = 0;
   std::optional<std::int64_t> total = {};  ///< unknown until the length of the run is estimated
   double loss = 0;
-  std::optional<double> held_out = {};  ///< of the last evaluation
+  std::optional<double> held_out = {};  ///< of the last evaluation, on a part of the text
   std::optional<double> tokens_per_second = {};
   std::optional<double> seconds_left = {};
 };
 
-/// "step 120/2000  loss 1.8312  held-out 1.9012  6123 tokens/s  2:31 left".
+/// "step 120/2000  loss 1.8312  held-out sample 1.9012  6123 tokens/s  2:31 left".
 std::string describe(const Status& status);
 
 class Progress {
