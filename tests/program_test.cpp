@@ -2,6 +2,8 @@
 #include "support/checks.h"
 #include "support/program_process.h"
 
+#include <tapehead/core/version.h>
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -42,6 +44,35 @@ TEST_CASE("the program prints the lecture's figures, one group or in JSON, and r
   CHECK(contains(json.out, "\"format\": \"tapehead-lecture/1\""));
   check_refused(folder, {"lecture", "--only", "13"}, "no group \"13\"");
   check_refused(folder, {"lecture", "--colour"}, "--colour");
+}
+
+// ---- the command line ---------------------------------------------------------------------------
+
+TEST_CASE("--version prints the version and nothing else") {
+  const Folder folder;
+  const Finished finished = run(folder, {"--version"});
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.err.empty());
+  const auto digits = [](int number) { return std::to_string(number); };
+  CHECK(finished.out == "tapehead " + digits(version() / 10000) + "." +
+                            digits(version() / 100 % 100) + "." + digits(version() % 100) + "\n");
+}
+
+TEST_CASE("a filter or a folder that is empty is refused, not taken for all or for this folder") {
+  const Folder folder;
+  const std::string text = folder.write("text.txt", sample_text());
+  check_refused(folder, {"cases", folder / "any.json", "--only", ""},
+                "--only: the pattern is empty");
+  check_refused(folder, {"lecture", "--only", ""}, "--only: the pattern is empty");
+  for (const std::string option : {"--checkpoint", "--recompute", "--fuse"})
+    check_refused(folder, {"graph", "whatif", folder / "any.json", option, ""},
+                  option + ": the pattern is empty");
+  for (const Arguments& command : {Arguments{"sample"}, {"maps", "--text", "x"}}) {
+    Arguments all = command;
+    all.insert(all.end(), {"--model", ""});
+    check_refused(folder, all, "--model: it must name a folder");
+  }
+  check_refused(folder, train(text, "", {"--steps", "1"}), "--out: it must name a folder");
 }
 
 // ---- bad input ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
 
 namespace tapehead::program {
 
@@ -14,6 +15,12 @@ CLI::App& add_command(CLI::App& app, const char* name, const char* text,
   CLI::App* sub = app.add_subcommand(name, text);
   sub->final_callback([command, run, &exit_code] { exit_code = run(*command); });
   return *sub;
+}
+
+/// A check of options: left out, a filter takes everything; empty, it is a slip such as a variable
+/// that is not set.
+inline std::string is_filter(const std::string& text) {
+  return text.empty() ? "the pattern is empty; without the option all is taken" : "";
 }
 
 /// Adds `tapehead graph` and its commands.

@@ -1,6 +1,7 @@
 #include "command_line.h"
 
 #include <tapehead/core/error.h>
+#include <tapehead/core/version.h>
 #include <tapehead/graph/text.h>
 
 #include <CLI/CLI.hpp>
@@ -33,6 +34,11 @@ namespace tapehead::program {
 namespace {
 
 // ---- what each command may be told -------------------------------------------------------------
+
+// Empty, it would be the folder in which the program was started.
+std::string is_folder(const std::string& name) {
+  return name.empty() ? "it must name a folder" : "";
+}
 
 void note_given(const CLI::App& sub, TrainCommand& command) {
   for (const std::string& name : train_option_names())
@@ -68,7 +74,9 @@ void add_train(CLI::App& app, const std::string& program, int& exit_code) {
       ->capture_default_str();
   sub.add_option("--dropout", o.dropout, "Of the blocks and the embeddings")->capture_default_str();
   sub.add_option("--dtype", o.dtype, "f32 or f64")->capture_default_str();
-  sub.add_option("--out", command->folder, "Folder of the run")->capture_default_str();
+  sub.add_option("--out", command->folder, "Folder of the run")
+      ->check(is_folder)
+      ->capture_default_str();
   sub.add_flag("--resume", command->resume, "Go on with the run in the folder, with its options");
   sub.parse_complete_callback([&sub, command] { note_given(sub, *command); });
 }
@@ -79,7 +87,9 @@ void add_sample(CLI::App& app, int& exit_code) {
                               "Continues a prompt with a model that `tapehead train` saved.\n"
                               "Example: tapehead sample --prompt 'Tensor ' --tokens 200",
                               command, run_sample, exit_code);
-  sub.add_option("--model", command->model, "Folder of the run")->capture_default_str();
+  sub.add_option("--model", command->model, "Folder of the run")
+      ->check(is_folder)
+      ->capture_default_str();
   sub.add_option("--prompt", command->prompt, "Text to continue; without it, a new line");
   sub.add_option("--tokens", command->tokens, "Characters to add")->capture_default_str();
   sub.add_option("--temperature", command->temperature,
@@ -97,7 +107,9 @@ void add_maps(CLI::App& app, int& exit_code) {
       "with heat maps, or the numbers.\n"
       "Example: tapehead maps --text 'const Tensor x = ' -o maps.html",
       command, run_maps, exit_code);
-  sub.add_option("--model", command->model, "Folder of the run")->capture_default_str();
+  sub.add_option("--model", command->model, "Folder of the run")
+      ->check(is_folder)
+      ->capture_default_str();
   sub.add_option("--text", command->text, "Text to look at, at most the model's context")
       ->required();
   sub.add_option("-o,--out", command->out, "File to write, .html or .json")->capture_default_str();
@@ -114,7 +126,8 @@ void add_cases(CLI::App& app, int& exit_code) {
       command, run_cases, exit_code);
   sub.add_option("FILE", command->files, "Case files")->required();
   sub.add_option("--only", command->only,
-                 "Only cases whose name contains this; * and ? are wildcards");
+                 "Only cases whose name contains this; * and ? are wildcards")
+      ->check(is_filter);
   sub.add_flag("--json", command->as_json, "The report as JSON");
 }
 
@@ -127,7 +140,7 @@ void add_lecture(CLI::App& app, int& exit_code) {
       "fail.\n"
       "Example: tapehead lecture --only 4",
       options, lecture::run_lecture, exit_code);
-  sub.add_option("--only", options->only, "One group: 1 to 12, or self-test");
+  sub.add_option("--only", options->only, "One group: 1 to 12, or self-test")->check(is_filter);
   sub.add_flag("--json", options->json, "The report as JSON");
 }
 
@@ -169,6 +182,12 @@ int check_output(int exit_code) {
       bad_input);
 }
 
+// "tapehead 0.1.0".
+std::string version_text() {
+  return "tapehead " + std::to_string(TAPEHEAD_VERSION_MAJOR) + "." +
+         std::to_string(TAPEHEAD_VERSION_MINOR) + "." + std::to_string(TAPEHEAD_VERSION_PATCH);
+}
+
 bool every_one(const CLI::App*) { return true; }
 
 // What is wrong with the first argument that should name a command and does not.
@@ -194,6 +213,7 @@ int parse_and_run(int argc, const char* const* argv) {
   int exit_code = done;
   CLI::App app("Trains a small transformer, and shows what the backward pass saves.", "tapehead");
   app.require_subcommand(1);
+  app.set_version_flag("--version", version_text, "The version, and nothing else");
   app.set_help_all_flag("--help-all", "Help of all subcommands");
   add_train(app, argc > 0 ? argv[0] : "tapehead", exit_code);
   add_sample(app, exit_code);
@@ -206,9 +226,9 @@ int parse_and_run(int argc, const char* const* argv) {
   check_numbers(app);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& asked_for_help) {
+  } catch (const CLI::Success& asked_for_text) {
     std::ostringstream help;
-    app.exit(asked_for_help, help, help);
+    app.exit(asked_for_text, help, help);
     std::cout << wrapped_help(help.str());
     return done;
   } catch (const CLI::RequiredError& error) {

@@ -16,9 +16,8 @@ std::string name_of_file(const std::string& name) {
   return name.empty() ? "it must name a file" : "";
 }
 
-// Left out, a filter takes everything; empty, it is a slip such as a variable that is not set.
-std::string pattern(const std::string& text) {
-  return text.empty() ? "the pattern is empty; without the option all is taken" : "";
+std::string is_pattern(const std::string& text) {
+  return text.empty() ? "the pattern is empty" : "";
 }
 
 void add_out(CLI::App& sub, const Shared& command) {
@@ -62,13 +61,13 @@ void add_saved(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   sub.add_option("--name", command->selection.name,
                  "Only this slot (cross_entropy.logits, or logits), or this value (*.norm1.weight)")
-      ->check(pattern);
+      ->check(is_filter);
   sub.add_option("--operation", command->selection.operation,
                  "Only this operation (softmax; matmul#2: the second of its module)")
-      ->check(pattern);
+      ->check(is_filter);
   sub.add_option("--module", command->selection.module,
                  "Only this module and what lies in it (layers.1, layers.*); (root): what has none")
-      ->check(pattern);
+      ->check(is_filter);
   sub.add_flag("--shared", command->selection.shared, "Only what several slots keep");
   sub.add_flag("--two-equal-dims", command->selection.two_equal_dims,
                "Only shapes with two dims of the same size above 1");
@@ -161,9 +160,9 @@ void add_assert(CLI::App& app, int& exit_code) {
 }
 
 // One value each time that it is given, so that it takes no FILE for another, and the help no list.
-void add_repeated(CLI::App& sub, const char* name, std::vector<std::string>& values,
-                  const std::string& text) {
-  sub.add_option(name, values, text + "; may be given several times")
+CLI::Option* add_repeated(CLI::App& sub, const char* name, std::vector<std::string>& values,
+                          const std::string& text) {
+  return sub.add_option(name, values, text + "; may be given several times")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
@@ -179,11 +178,14 @@ void add_whatif(CLI::App& app, int& exit_code) {
                              "Example: tapehead graph whatif step.json --checkpoint 'layers.*'",
                              command, run_graph_whatif, exit_code);
   add_json(sub, command);
-  add_repeated(sub, "--checkpoint", command->checkpoint, "Modules to run by nn::checkpoint");
+  add_repeated(sub, "--checkpoint", command->checkpoint, "Modules to run by nn::checkpoint")
+      ->check(is_pattern);
   add_repeated(sub, "--recompute", command->recompute,
                "Saved slots (\"MODULE OPERATION.SLOT\", of several such operations the second is "
-               "OPERATION#2) to make again where they are read");
-  add_repeated(sub, "--fuse", command->fuse, "Modules whose attention is to be the fused kernel");
+               "OPERATION#2) to make again where they are read")
+      ->check(is_pattern);
+  add_repeated(sub, "--fuse", command->fuse, "Modules whose attention is to be the fused kernel")
+      ->check(is_pattern);
   sub.add_option("--graph", command->graph, "File for the graph that would be")
       ->check(name_of_file);
 }
