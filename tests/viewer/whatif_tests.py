@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 from urllib.parse import quote
 
-from viewer_page import SOURCE, PageTest  # which looks for a browser first
+from viewer_page import SOURCE, PageTest, number  # which looks for a browser first
 
 from selenium.webdriver.common.keys import Keys
 
@@ -241,6 +241,27 @@ class WhatIfTest(PageTest):
                       f"checkpoint layers.* brings the peak down the most, from {peak['now']:,} to "
                       f"{peak['then']:,}, for {flops['difference']:,} flops more.",
                       self.text("#in-short"))
+
+    def test_where_no_change_lowers_the_peak_the_best_saves_the_fewest_bytes(self):
+        text, out = self.samples / "text.txt", self.samples / "small_step"
+        text.write_text("the tape records what it saved. " * 60 + "\n")
+        self.run_program("train", "--text", text, "--out", out, "--steps", "2", "--context", "2",
+                         "--layers", "1", "--heads", "2", "--dim", "8", "--batch", "1")
+        (out / "graph.json").rename(self.sample("small_step"))
+        self.page("small_step")
+        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        answer = self.report("graph", "whatif", self.sample("small_step"), "--checkpoint", "layers")
+        saved, peak = answer["saved_activation_bytes"], answer["peak_bytes"]
+        flops = answer["flops"]["difference"]
+        self.assertGreater(peak["difference"], 0)
+        self.assertIn("checkpoint layers brings the saved bytes down the most, from "
+                      f"{saved['now']:,} to {saved['then']:,}, for {flops:,} flops more and a peak "
+                      f"higher by {peak['difference']:,}.", self.text("#in-short"))
+        rows = [[number(cell.split()[0]) for cell in row] for row in self.script("""
+            return [...document.querySelectorAll("#candidates tr")].map((row) =>
+              [...row.querySelectorAll("td.number")].slice(0, 2).map((cell) => cell.innerText));""")]
+        self.assertTrue(all(peak["now"] <= then for then, _ in rows), rows)
+        self.assertEqual([saved for _, saved in rows], sorted(saved for _, saved in rows))
 
     def test_the_answer_in_short_names_all_that_keep_as_much(self):
         def keep_as_much(graph):

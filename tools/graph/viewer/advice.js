@@ -100,8 +100,11 @@ export function tried(model, change) {
   }
 }
 
-/** The best first: by peak, then by saved bytes, then by operations. */
-export const byWorth = (a, b) => (a.then.peak_bytes ?? 0) - (b.then.peak_bytes ?? 0) ||
+// Those that do not lower the peak are alike in it: what they bring is fewer saved bytes.
+const loweredPeak = ({ now, then }) => Math.min(then.peak_bytes ?? 0, now.peak_bytes ?? 0);
+
+/** The best first: by the peak where it falls, then by saved bytes, then by operations. */
+export const byWorth = (a, b) => loweredPeak(a) - loweredPeak(b) ||
   a.then.saved_activation_bytes - b.then.saved_activation_bytes || a.then.flops - b.then.flops;
 
 /** Findings of the lint that are alike but for the numbers of their modules, as one. */

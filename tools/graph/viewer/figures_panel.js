@@ -199,11 +199,12 @@ function whatHelps(app) {
   if (!app.best) return [];
   const { change, now, then } = app.best;
   const key = then.peak_bytes < now.peak_bytes ? "peak_bytes" : "saved_activation_bytes";
-  const extra = then.flops - now.flops;
+  const extra = then.flops - now.flops, higher = then.peak_bytes - now.peak_bytes;
   return [" Of what was tried, ", link(changeText(change), () => app.ask([...app.made, change])),
   ` brings the ${key === "peak_bytes" ? "peak" : "saved bytes"} down the most, from ` +
     `${formatCount(now[key])} to `, h("span", { class: "less" }, formatCount(then[key])),
   `, for ${extra > 0 ? `${formatCount(extra)} flops more` : "no more recorded flops"}` +
+    `${higher > 0 ? ` and a peak higher by ${formatCount(higher)}` : ""}` +
     `${change.kind === "fuse" ? ` (${fusedNote})` : ""}.`];
 }
 
