@@ -27,7 +27,8 @@ endif()
 
 include(CMakePackageConfigHelpers)
 configure_package_config_file(tools/package/config.cmake.in tapehead-config.cmake
-  INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
+  INSTALL_DESTINATION ${package}
+  NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(tapehead-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tapehead-config.cmake
   ${PROJECT_BINARY_DIR}/tapehead-config-version.cmake DESTINATION ${package})
