@@ -120,7 +120,9 @@ struct Graph {
   /// and of the packings: the activations. What the backward pass costs in memory. What recomputed
   /// nodes save does not count: it comes and goes within a rule.
   std::int64_t saved_activation_bytes() const;
-  /// Bytes of all distinct storages and packings that saved slots keep.
+  /// Bytes of all distinct storages and packings that saved slots keep. Of a ledger's graph this,
+  /// and saved_activation_bytes() too, is a sum over all tapes that it watched: of several steps it
+  /// was never live at once.
   std::int64_t saved_bytes() const;
   /// Sum of the flops of the nodes that are not recomputed; at most largest_count (count.h).
   std::int64_t forward_flops() const;

@@ -5,7 +5,9 @@
 //
 // The result converts to bool and prints as its message, which names what was measured and, after a
 // failure, the slots at fault: module, operation, slot, dtype, shape, bytes and reason. What
-// recomputed nodes save comes and goes within a rule and never counts.
+// recomputed nodes save comes and goes within a rule and never counts. Bytes are those of
+// saved_activation_bytes(): an input that from_vector, tensor or load_safetensors made, or a view
+// of it, costs nothing; one that randn made costs its bytes.
 #pragma once
 
 #include <tapehead/core/graph.h>
