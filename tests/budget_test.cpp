@@ -174,6 +174,8 @@ TEST_CASE("squares of a size are found, parameters apart") {
   const Graph all = attention_graph();
   check_ok(graph::saves_no_square(all, 7), "saved tensors with two dims of size 7: 0");
   CHECK(graph::saves_no_square(all, d));  // out_proj.weight is (12, 12)
+  check_throws(ErrorKind::value, {"saves_no_square: size 0"},
+               [&] { (void)graph::saves_no_square(all, 0); });
   check_not_ok(
       graph::saves_no_square(all, T),
       "saved tensors with two dims of size 5: 3\n"

@@ -129,6 +129,10 @@ BudgetResult saves_at_most(const Graph& graph, const Budget& budget) {
 }
 
 BudgetResult saves_no_square(const Graph& graph, std::int64_t size) {
+  if (size < 1)
+    throw ValueError("saves_no_square", "size " + std::to_string(size) +
+                                            ": must be at least 1; no dim has it, so that nothing "
+                                            "could fail");
   const std::vector<std::string> found = slots_where(graph, [&](const SavedRow& row) {
     return !exists_anyway(graph, graph.saved[at(row.index)]) &&
            is_square_of(value_of(graph, slot_of(graph, row)).shape, size);

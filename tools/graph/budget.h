@@ -48,7 +48,7 @@ struct Budget {
 BudgetResult saves_at_most(const Graph& graph, const Budget& budget);
 
 /// No saved tensor has two dims of this size, parameters and inputs apart: of size T, this says
-/// that memory grows no faster than T. Choose a size that no other dim has.
+/// that memory grows no faster than T. Choose a size that no other dim has. ValueError: size < 1.
 BudgetResult saves_no_square(const Graph& graph, std::int64_t size);
 
 /// The operation of this name saves nothing wherever it runs, or wherever it runs in this module
