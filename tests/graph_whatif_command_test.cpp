@@ -65,7 +65,7 @@ TEST_CASE("tapehead graph whatif says in one line which change is missing, or wh
   };
   CHECK(complaint(file) ==
         "tapehead: graph whatif: give one of --checkpoint, --recompute, --fuse\n");
-  CHECK(contains(complaint(file + " --fuse ''"), "no module matches \"\""));
+  CHECK(contains(complaint(file + " --fuse ''"), "--fuse: the pattern is empty"));
   CHECK(contains(complaint(file + " --fuse a b"), "not expected: b"));
   CHECK(run_program("graph whatif --help > " + out) == 0);
   CHECK_FALSE(contains(io::read_file("test", out), "..."));
