@@ -1,6 +1,7 @@
 #include "evaluate.h"
 
 #include <tapehead/core/tape.h>
+#include <tapehead/ops/cross_entropy.h>
 #include <tapehead/ops/views.h>
 
 #include <algorithm>
