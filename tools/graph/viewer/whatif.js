@@ -39,6 +39,7 @@ function inOrder(changes) {
  * they took and left. Throws an Error that says why not.
  */
 export function answered(was, changes) {
+  if (changes.some(({ pattern }) => pattern === "")) throw new Error("the pattern is empty");
   return inOrder(changes).reduce(({ graph, notes }, { kind, patterns }) => ({
     graph: withDonatable(kinds[kind].answer(graph, patterns)),
     notes: [...notes, ...kinds[kind].notes(graph, patterns)] }), { graph: was, notes: [] });
