@@ -130,7 +130,7 @@ class ViewerTest(PageTest):
     def test_what_is_under_the_pointer_is_shown_until_it_moves_on(self):
         self.page("gpt", state="select=node:0")
         pinned = self.text("#details h3")
-        storage = self.one("#saved .row").get_attribute("data-key").split(":")[1]
+        storage = self.attribute("#saved .row", "data-key").split(":")[1]
         for selector, title in (("#saved .row", f"storage {storage}"),
                                 ("#modules [data-key='module:layers.0-1']", "layers.0-1"),
                                 ("#tape .box[data-key='module:layers']", "layers")):
@@ -325,7 +325,7 @@ class ViewerTest(PageTest):
         self.set_width(1280)
         for state in ("", f"checkpoint={name[:50000]}*"):
             self.page("long", state=state)
-            self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+            self.until(lambda: self.attribute("#candidates", "data-done"))
             self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), 1280)
             heights = {panel: self.one(panel).rect["height"]
                        for panel in ("header", "#figures", "#advice", "#change")}
@@ -367,7 +367,7 @@ class ViewerTest(PageTest):
         self.assertEqual(number(self.text("#step-live")), peak["peak_bytes"])
         self.assertIn(": the peak", self.text("#details h3"))
         self.assertIn("Workspace is no category", self.text("#timeline"))
-        self.assertEqual(self.one("#live").get_attribute("aria-rowcount"), str(len(peak["live"])))
+        self.assertEqual(self.attribute("#live", "aria-rowcount"), str(len(peak["live"])))
         shown = list(zip(map(number, self.column("live", "bytes")), self.column("live", "why")))
         self.assertGreater(len(shown), 10)
         self.assertEqual(shown, [(row["bytes"], row["reason"]) for row in peak["live"]]
@@ -442,7 +442,7 @@ class ViewerTest(PageTest):
         for state in ("", "checkpoint=layers.*"):
             with self.subTest(state):
                 self.page("gpt_12", "--sizes", "B=8", "T=24", "d=12", "h=3", state=state)
-                self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+                self.until(lambda: self.attribute("#candidates", "data-done"))
                 sheets = self.driver.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27,
                                                                          "paperHeight": 11})
                 self.assertEqual(base64.b64decode(sheets["data"]).count(b"/Type /Page\n"), 1)

@@ -33,7 +33,7 @@ class CompareTest(PageTest):
         rows = dict(zip(self.column("change", "place"),
                         self.texts("#change [role=cell][data-key=kind]")))
         self.assertEqual(rows["layers.*.self_attn softmax.y"].split(), ["−", "removed", "×", "12"])
-        total = int(self.one("#change [role=table]").get_attribute("aria-rowcount"))
+        total = int(self.attribute("#change [role=table]", "aria-rowcount"))
         count = sum(map(int, re.findall(r"(\d+) (?:removed|added|changed|moved)",
                                         self.text("#change h3"))))
         self.assertLess(total, count / 4)

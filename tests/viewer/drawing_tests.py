@@ -104,8 +104,7 @@ class DrawingTest(PageTest):
         at = all_boxes.index("+ fused_attention")
         self.assertEqual(all_boxes[at - 1:at + 3], ["transpose#3", "+ fused_attention",
                                                     "transpose#4", "matmul#1"])
-        self.assertIn("removed", self.one("#tape .box.node:not(.mirror) ~ .removed")
-                      .get_attribute("class"))
+        self.assertIn("removed", self.attribute("#tape .box.node:not(.mirror) ~ .removed", "class"))
         self.click("#tape .box.added")
         self.until(lambda: "+ added: layers.0.self_attn fused_attention" in self.text("#details"))
         self.page("gpt", "--diff", self.sample("gpt_fused"), state="tape=layers")

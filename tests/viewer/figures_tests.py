@@ -60,7 +60,7 @@ class FiguresTest(PageTest):
                     link.textContent === arguments[1]).click()""", f"{place} .link", label)
                 self.until(lambda: self.text("#details h3") == f"{label} × 12")
                 self.assertIn(f"{12 * 55296:,} (648.00 KiB)", self.text("#details .facts"))
-                self.assertEqual(self.one("#alike").get_attribute("aria-rowcount"), "12")
+                self.assertEqual(self.attribute("#alike", "aria-rowcount"), "12")
                 self.assertEqual(self.column("alike", "savers"),
                                  [f"layers.{i}.self_attn softmax.y" for i in range(12)])
                 self.press(Keys.ESCAPE)

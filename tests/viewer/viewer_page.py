@@ -124,6 +124,12 @@ class PageTest(unittest.TestCase):
             "return [...document.querySelectorAll(arguments[0])].map(e => [e.textContent])[0]",
             selector))[0]
 
+    def attribute(self, selector, name):
+        """An attribute of the first such element; None where it has none of that name."""
+        return self.until(lambda: self.script(
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".map(e => [e.getAttribute(arguments[1])])[0]", selector, name))[0]
+
     def click(self, selector):
         def clicked():
             element = self.one(selector)
@@ -145,7 +151,7 @@ class PageTest(unittest.TestCase):
                            f"#{panel} [role=cell][data-key={key}]")
 
     def figure(self, key):
-        return int(self.one(f"[data-figure={key}] [data-value]").get_attribute("data-value"))
+        return int(self.attribute(f"[data-figure={key}] [data-value]", "data-value"))
 
     def set_width(self, pixels):
         """Until the test's end."""
@@ -161,12 +167,13 @@ class PageTest(unittest.TestCase):
         return self.sample(name)
 
     def compared(self):
-        """The figures before and after, of a change or of a second graph."""
-        cells = self.all("#comparison tr[data-figure]")
-        return {row.get_attribute("data-figure"):
-                (int(row.find_element(By.CSS_SELECTOR, "[data-now]").get_attribute("data-now")),
-                 int(row.find_element(By.CSS_SELECTOR, "[data-then]").get_attribute("data-then")))
-                for row in cells}
+        """The figures before and after, of a change or of a second graph; in one step, as texts."""
+        rows = self.script("""
+            const numberIn = (row, name) =>
+              Number(row.querySelector(`[data-${name}]`).getAttribute(`data-${name}`));
+            return [...document.querySelectorAll("#comparison tr[data-figure]")].map((row) =>
+              [row.getAttribute("data-figure"), numberIn(row, "now"), numberIn(row, "then")]);""")
+        return {key: (now, then) for key, now, then in rows}
 
     def tearDown(self):
         self.assertEqual(self.browser.messages(), [], "messages in the console")

@@ -221,7 +221,7 @@ class WhatIfTest(PageTest):
 
     def test_what_would_help_is_tried_and_offered(self):
         self.page("gpt_12")
-        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        self.until(lambda: self.attribute("#candidates", "data-done"))
         uncounted = "fused attention makes q k^T again in its backward pass: not counted"
         self.assertEqual(self.text("#candidates").count(uncounted), 1)
         self.click("#candidates [data-change='fuse *']")
@@ -233,7 +233,7 @@ class WhatIfTest(PageTest):
 
     def test_the_answer_in_short_names_the_largest_saver_and_the_best_change(self):
         self.page("gpt_12")
-        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        self.until(lambda: self.attribute("#candidates", "data-done"))
         answer = self.report("graph", "whatif", self.sample("gpt_12"), "--checkpoint", "layers.*")
         peak, flops = answer["peak_bytes"], answer["flops"]
         self.assertIn("the most is kept by layers.*.self_attn softmax.y × 12, 663,552 bytes "
@@ -249,7 +249,7 @@ class WhatIfTest(PageTest):
                          "--layers", "1", "--heads", "2", "--dim", "8", "--batch", "1")
         (out / "graph.json").rename(self.sample("small_step"))
         self.page("small_step")
-        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        self.until(lambda: self.attribute("#candidates", "data-done"))
         answer = self.report("graph", "whatif", self.sample("small_step"), "--checkpoint", "layers")
         saved, peak = answer["saved_activation_bytes"], answer["peak_bytes"]
         flops = answer["flops"]["difference"]
@@ -287,7 +287,7 @@ class WhatIfTest(PageTest):
                 self.script("""document.getElementById("change-pattern").addEventListener(
                     "invalid", ({ target }) => { target.dataset.told = target.value === ""; })""")
                 self.one("#change-pattern").send_keys(blanks, Keys.ENTER)
-                self.assertEqual(self.one("#change-pattern").get_attribute("data-told"), "true")
+                self.assertEqual(self.attribute("#change-pattern", "data-told"), "true")
                 self.assertFalse(self.all(".chip"))
 
     def test_a_change_that_cannot_be_made_says_why(self):
@@ -354,7 +354,7 @@ class WhatIfTest(PageTest):
     def test_heads_of_what_was_tried_stand_in_one_line_and_figures_apart(self):
         self.set_width(1280)
         self.page("gpt_12")
-        self.until(lambda: self.one("#candidates").get_attribute("data-done"))
+        self.until(lambda: self.attribute("#candidates", "data-done"))
         heights, gap = self.script("""
             const range = document.createRange(), rect = (one) => {
               range.selectNodeContents(one);
